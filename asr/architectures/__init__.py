@@ -1,0 +1,1 @@
+"""Model architectures, each written as the paper reads."""

@@ -1,0 +1,88 @@
+"""The pieces of a SentencePiece model, read from its protocol-buffer bytes.
+
+Only what transcription needs of ``ModelProto`` (sentencepiece_model.proto): field 1, repeated
+``SentencePiece { 1: string piece, 2: float score, 3: enum type }``; all other fields are skipped.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from asr.errors import ModelFormatError
+
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A vocabulary entry; its index is its id. ``type`` is one of this module's six numbers."""
+
+    text: str
+    score: float
+    type: int
+
+
+def parse_sentencepiece(data: bytes, label: str) -> list[Piece]:
+    """The pieces of a serialised SentencePiece model, in the order of their ids.
+
+    :param label: names the file in messages.
+    :raises ModelFormatError: the bytes are no SentencePiece model.
+    """
+    try:
+        pieces = [_piece(value) for field, value in _fields(data) if field == 1 and isinstance(value, bytes)]
+    except (ValueError, struct.error) as error:
+        raise ModelFormatError(f"{label} is no SentencePiece model: {error}") from error
+    if not pieces:
+        raise ModelFormatError(f"{label} is no SentencePiece model: there are no pieces in it")
+    return pieces
+
+
+def _piece(data: bytes) -> Piece:
+    text, score, kind = "", 0.0, NORMAL
+    for field, value in _fields(data):
+        if field == 1 and isinstance(value, bytes):
+            text = value.decode("utf-8")
+        elif field == 2 and isinstance(value, bytes):
+            (score,) = struct.unpack("<f", value)
+        elif field == 3 and isinstance(value, int):
+            kind = value
+    if not NORMAL <= kind <= BYTE:
+        raise ValueError(f"piece {text!r} has the unknown type {kind}")
+    return Piece(text, score, kind)
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """The (field number, value) pairs of one message: an int for a varint, else the raw bytes."""
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        wire = tag & 7
+        if wire == 0:
+            value, at = _varint(data, at)
+            yield tag >> 3, value
+            continue
+        if wire == 2:
+            size, at = _varint(data, at)
+        elif wire in (1, 5):
+            size = 8 if wire == 1 else 4
+        else:
+            raise ValueError(f"wire type {wire} at byte {at}")
+        if size > len(data) - at:
+            raise ValueError(f"a field of {size} bytes at byte {at} reaches past the end")
+        yield tag >> 3, data[at : at + size]
+        at += size
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        if at >= len(data):
+            raise ValueError("it ends inside a number")
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+    raise ValueError(f"a number of more than ten bytes before byte {at}")

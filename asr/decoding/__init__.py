@@ -1,0 +1,1 @@
+"""Greedy decoding heads, and what NeMo derives from their tokens."""

@@ -1,0 +1,1 @@
+from asr.convert.hyperparameters import Encoder, Hyperparameters, Preprocessor, Transducer

@@ -1,0 +1,280 @@
+"""A loaded model: from audio to a transcript, and to what researchers look at on the way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias, TypedDict, cast, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from asr.architectures.fastconformer import EncoderStates, FastConformer
+from asr.audio import AudioSource, is_silent, load_audio
+from asr.backend import Backend, CancelSignal
+from asr.decoding.ctc import CtcHead
+from asr.decoding.result import build_transcript_parts
+from asr.decoding.transducer import TransducerHead
+from asr.errors import AsrError, Cancelled, DecoderError
+from asr.features import LogMel
+from asr.loader import ModelLoader
+from asr.model_config import read_hyperparameters, read_tokenizer
+from asr.models import find_model
+from asr.threads import default_n_threads
+from asr.transcript import Transcript
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from asr.decoding.timestamps import Head
+
+FloatArray = npt.NDArray[np.float32]
+Progress = Callable[[int, int], None]
+ModelChoice: TypeAlias = "str | os.PathLike[str] | Model | None"
+
+
+class TranscribeOptions(TypedDict, total=False):
+    """The keyword options of :meth:`Model.transcribe`."""
+
+    sample_rate: int | None
+    decoder: str | None
+    min_duration: float
+    channel: int | None
+    progress: Progress | None
+    cancel: CancelSignal | None
+
+
+class LoadAndTranscribeOptions(TranscribeOptions, total=False):
+    """The keyword options of :func:`transcribe`."""
+
+    device: str
+    n_threads: int | None
+
+
+def load_model(
+    name_or_path: str | os.PathLike[str] | None = None,
+    *,
+    device: str = "cpu",
+    n_threads: int | None = None,
+    att_context_size: tuple[int, int] | None = None,
+) -> Model:
+    """Loads a model by the name of a bundled one or the path of a ``.gguf`` or ``.nemo`` file.
+
+    ``device`` computes the encoder: ``"cpu"`` or a name of :func:`ggml.devices`. ``n_threads`` defaults to the
+    physical cores, at most 8; results do not depend on it. ``att_context_size`` chooses among the attention
+    contexts (left, right) that a streaming model was trained with; None is its default.
+
+    Raises :class:`asr.ModelNotFoundError`, :class:`asr.ModelFormatError`, and :class:`ggml.GgmlError` for an
+    unknown device.
+    """
+    return Model(find_model(name_or_path), device=device, n_threads=n_threads, att_context_size=att_context_size)
+
+
+class Model:
+    """Use :func:`load_model`. May be used from several threads at once: computations take turns.
+
+    ``decoders`` are the heads it has, the default first: ``"tdt"``, ``"rnnt"``, ``"ctc"``.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        device: str = "cpu",
+        n_threads: int | None = None,
+        att_context_size: tuple[int, int] | None = None,
+    ) -> None:
+        self._loader = ModelLoader(path, device)
+        loader = self._loader
+        self.config = read_hyperparameters(loader.metadata, loader.shapes, path)
+        self.tokenizer = read_tokenizer(loader.metadata, self.config.vocab_size, path)
+        self.name = str(loader.metadata.get("general.name") or path.stem)
+        self.path = path
+        self.backend = Backend(default_n_threads() if n_threads is None else n_threads, device)
+        # Steps of a decoder are too small to share between threads: one thread, no barriers.
+        self.decoder_backend = Backend(1)
+        loader.realize_weights()
+        self._log_mel = LogMel(loader, self.config.preprocessor)
+        self._encoder = FastConformer(loader, self.config.encoder, self._context(att_context_size))
+        self._heads: dict[str, CtcHead | TransducerHead] = {}
+        if self.config.transducer is not None:
+            kind = "tdt" if self.config.transducer.durations else "rnnt"
+            self._heads[kind] = TransducerHead(
+                self.decoder_backend, loader, self.config.transducer, self.config.vocab_size
+            )
+        self._ctc: CtcHead | None = None
+        if self.config.ctc_head is not None:
+            self._ctc = CtcHead(self.decoder_backend, loader, self.config.ctc_head, self.config.vocab_size)
+            self._heads["ctc"] = self._ctc
+        self.decoders: tuple[str, ...] = tuple(self._heads)
+
+    @property
+    def sample_rate(self) -> int:
+        """The rate in Hz to which audio is resampled."""
+        return self.config.preprocessor.sample_rate
+
+    @property
+    def frame_seconds(self) -> float:
+        """The length of an encoder frame in seconds."""
+        front = self.config.preprocessor
+        return front.hop_length / front.sample_rate * self.config.encoder.subsampling_factor
+
+    @overload
+    def transcribe(self, audio: AudioSource, **options: Unpack[TranscribeOptions]) -> Transcript: ...
+    @overload
+    def transcribe(
+        self, audio: Sequence[AudioSource], **options: Unpack[TranscribeOptions]
+    ) -> list[Transcript]: ...
+    def transcribe(
+        self,
+        audio: AudioSource | Sequence[AudioSource],
+        *,
+        sample_rate: int | None = None,
+        decoder: str | None = None,
+        min_duration: float = 1.0,
+        channel: int | None = None,
+        progress: Progress | None = None,
+        cancel: CancelSignal | None = None,
+    ) -> Transcript | list[Transcript]:
+        """The transcript of a recording, or of each of a list of recordings.
+
+        ``audio``: a path, an open binary file, its bytes, or an array of samples; see
+        :func:`asr.audio.load_audio`. ``sample_rate``: of an array in Hz, by default the model's.
+        ``decoder``: one of :attr:`decoders`, by default the first. ``min_duration``: shorter clips are padded
+        with zeros on both sides to so many seconds, as NeMo's ``transcribe()`` does; 0 takes a clip as it is.
+        ``channel``: 1 is the first; None mixes all down. ``progress(done, total)`` is called after each
+        recording. ``cancel``: anything with ``is_set()``, such as a ``threading.Event``; asked every 20 ms.
+
+        All-zero audio gives an empty transcript. Raises :class:`asr.AudioError`, :class:`asr.DecoderError`
+        when the model has no such head, and :class:`asr.Cancelled`; in a list, the error of the first
+        recording that fails.
+        """
+        head = self._head(decoder)
+        if not 0 <= min_duration < float("inf"):
+            raise AsrError(f"min_duration must be a number of seconds, 0 or more, not {min_duration}")
+        several = isinstance(audio, list | tuple)
+        sources = cast("Sequence[AudioSource]", audio if several else [audio])
+        results = []
+        for done, source in enumerate(sources, 1):
+            if cancel is not None and cancel.is_set():
+                raise Cancelled("the transcription was cancelled")
+            samples = load_audio(source, sample_rate, self.sample_rate, channel)
+            results.append(self._transcribe(samples, head, min_duration, cancel))
+            if progress is not None:
+                progress(done, len(sources))
+        return results if several else results[0]
+
+    def log_mel(self, audio: AudioSource, *, sample_rate: int | None = None) -> FloatArray:
+        """Log-mel features [T, n_mels] of a clip as it is; T is samples // hop_length."""
+        return self._log_mel(load_audio(audio, sample_rate, self.sample_rate), self.backend.n_threads)
+
+    def encode(self, audio: AudioSource, *, sample_rate: int | None = None) -> FloatArray:
+        """Encoder output [T/8, d_model] of a clip as it is."""
+        return self._encoder.encode(self.backend, self.log_mel(audio, sample_rate=sample_rate))
+
+    def encoder_states(self, audio: AudioSource, *, sample_rate: int | None = None) -> EncoderStates:
+        """Like :meth:`encode`, with the outputs of the subsampling and of every block."""
+        return self._encoder.encode_states(self.backend, self.log_mel(audio, sample_rate=sample_rate))
+
+    def log_probs(self, audio: AudioSource, *, sample_rate: int | None = None) -> FloatArray:
+        """CTC log-probabilities [T/8, vocabulary + 1], blank last. Raises :class:`asr.DecoderError`."""
+        if self._ctc is None:
+            raise DecoderError(f"{self.name} has no CTC head; it has: {', '.join(self.decoders)}")
+        return self._ctc.log_probs(self.encode(audio, sample_rate=sample_rate))
+
+    def info(self) -> dict[str, object]:
+        """Facts about the model, for people."""
+        encoder, front = self.config.encoder, self.config.preprocessor
+        metadata = self._loader.metadata
+        facts: dict[str, object] = {
+            "name": self.name,
+            "description": metadata.get("general.description"),
+            "license": metadata.get("general.license"),
+            "path": str(self.path),
+            "size": f"{self.path.stat().st_size / 1e6:.1f} MB",
+            "decoders": list(self.decoders),
+            "vocabulary": self.config.vocab_size,
+            "sample rate": front.sample_rate,
+            "mel bins": front.n_mels,
+            "encoder layers": encoder.n_layers,
+            "width": encoder.d_model,
+            "heads": encoder.n_heads,
+            "attention context": [f"{left}/{right}" for left, right in encoder.att_contexts],
+            "frame": f"{self.frame_seconds * 1000:.0f} ms",
+            "tensor types": self._loader.type_counts,
+        }
+        return {key: value for key, value in facts.items() if value is not None}
+
+    def _transcribe(
+        self, samples: FloatArray, head: Head, min_duration: float, cancel: CancelSignal | None
+    ) -> Transcript:
+        duration = len(samples) / self.sample_rate
+        if is_silent(samples):
+            return Transcript("", (), (), (), duration, self.name, head)
+        missing = max(0, int(min_duration * self.sample_rate) - len(samples))
+        before = missing // 2
+        if missing:
+            samples = np.pad(samples, (before, missing - before))
+        mel = self._log_mel(samples, self.backend.n_threads)
+        encoded = self._encoder.encode(self.backend, mel, cancel)
+        hypothesis = self._heads[head].decode(encoded, cancel)
+        text, tokens, words, segments = build_transcript_parts(
+            hypothesis,
+            self.tokenizer,
+            head,
+            self.frame_seconds,
+            offset_seconds=before / self.sample_rate,
+            duration=duration,
+        )
+        return Transcript(text, tokens, words, segments, duration, self.name, head)
+
+    def _head(self, decoder: str | None) -> Head:
+        name = decoder or self.decoders[0]
+        for head in ("tdt", "rnnt", "ctc"):
+            if name == head and head in self._heads:
+                return head
+        raise DecoderError(f"{self.name} has no {name!r} decoder; it has: {', '.join(self.decoders)}")
+
+    def _context(self, size: tuple[int, int] | None) -> tuple[int, int] | None:
+        known = self.config.encoder.att_contexts
+        if size is not None and tuple(size) not in known:
+            listed = ", ".join(str(list(context)) for context in known)
+            raise AsrError(f"{self.name} was not trained with the attention context {list(size)}; choose from {listed}")
+        return None if size is None else (size[0], size[1])
+
+
+@overload
+def transcribe(
+    audio: AudioSource, model: ModelChoice = None, **options: Unpack[LoadAndTranscribeOptions]
+) -> Transcript: ...
+@overload
+def transcribe(
+    audio: Sequence[AudioSource], model: ModelChoice = None, **options: Unpack[LoadAndTranscribeOptions]
+) -> list[Transcript]: ...
+def transcribe(
+    audio: AudioSource | Sequence[AudioSource],
+    model: ModelChoice = None,
+    *,
+    device: str = "cpu",
+    n_threads: int | None = None,
+    **options: Unpack[TranscribeOptions],
+) -> Transcript | list[Transcript]:
+    """Transcribes a recording, or a list of them, with a model given by name, path or as a :class:`Model`.
+
+    ``device`` and ``n_threads`` are those of :func:`load_model`; all other options are those of
+    :meth:`Model.transcribe`. The model loaded last is kept for the next call. Raises what both raise.
+    """
+    if not isinstance(model, Model):
+        path = find_model(model)
+        model = _last_loaded(path, path.stat().st_mtime_ns, device, n_threads, os.getpid())
+    if isinstance(audio, list | tuple):
+        return model.transcribe(audio, **options)
+    return model.transcribe(cast("AudioSource", audio), **options)
+
+
+@lru_cache(maxsize=1)
+def _last_loaded(path: Path, mtime_ns: int, device: str, n_threads: int | None, pid: int) -> Model:
+    """Keyed by the file's state and the process too: a forked child cannot use its parent's model."""
+    return Model(path, device=device, n_threads=n_threads)

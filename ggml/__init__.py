@@ -1,0 +1,62 @@
+"""ggml for Python: contexts, tensors, operators, backends and GGUF files, with NumPy at the border.
+
+Sizes of tensors are given in ggml's order (``ne``: the fastest running dimension first); ``Tensor.shape`` is
+the same in NumPy's order. Operators take the context of the graph under construction first, as in C.
+"""
+
+from __future__ import annotations
+
+from ggml._locate import built_package
+
+__path__ = built_package(__name__, __path__)
+
+from ggml._load import core as _core  # noqa: E402  (__path__ must be right before the extension is looked for)
+from ggml.errors import GgmlError, UnsupportedProcessorError  # noqa: E402
+from ggml.types import Type, TypeInfo, type_info  # noqa: E402
+
+Backend = _core.Backend
+Buffer = _core.Buffer
+Context = _core.Context
+Device = _core.Device
+Gallocr = _core.Gallocr
+GgufFile = _core.GgufFile
+Graph = _core.Graph
+Tensor = _core.Tensor
+
+add = _core.add
+alloc_ctx_tensors = _core.alloc_ctx_tensors
+can_mul_mat = _core.can_mul_mat
+cast = _core.cast
+concat = _core.concat
+cont = _core.cont
+conv_2d_dw_direct = _core.conv_2d_dw_direct
+cpy = _core.cpy
+devices = _core.devices
+div = _core.div
+get_rows = _core.get_rows
+graph_overhead = _core.graph_overhead
+im2col = _core.im2col
+mul = _core.mul
+mul_mat = _core.mul_mat
+norm = _core.norm
+pad_ext = _core.pad_ext
+permute = _core.permute
+quantize = _core.quantize
+relu = _core.relu
+reshape_1d = _core.reshape_1d
+reshape_2d = _core.reshape_2d
+reshape_3d = _core.reshape_3d
+reshape_4d = _core.reshape_4d
+scale = _core.scale
+sigmoid = _core.sigmoid
+silu = _core.silu
+soft_max_ext = _core.soft_max_ext
+sub = _core.sub
+tanh = _core.tanh
+tensor_copy = _core.tensor_copy
+tensor_overhead = _core.tensor_overhead
+transpose = _core.transpose
+view_1d = _core.view_1d
+view_2d = _core.view_2d
+view_3d = _core.view_3d
+view_4d = _core.view_4d

@@ -1,0 +1,11 @@
+"""Errors of the ggml package."""
+
+from __future__ import annotations
+
+
+class GgmlError(Exception):
+    """ggml refused a call, or would have aborted on it; the message says which check failed."""
+
+
+class UnsupportedProcessorError(GgmlError, ImportError):
+    """The processor lacks instructions that the prebuilt ggml libraries use."""

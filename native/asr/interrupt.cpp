@@ -1,0 +1,38 @@
+#include "asr/interrupt.h"
+
+namespace py = pybind11;
+
+namespace asr {
+namespace {
+constexpr std::chrono::milliseconds poll_interval{20};
+}
+
+Interrupt::Interrupt(py::object cancel, const std::atomic<bool> & requested)
+    : cancel_(std::move(cancel)), requested_(requested) {}
+
+bool Interrupt::should_stop() noexcept {
+    if (stopped_) return true;
+    if (requested_.load(std::memory_order_relaxed)) {
+        stopped_ = true;
+        return true;
+    }
+    const auto now = std::chrono::steady_clock::now();
+    if (now < next_poll_) return false;
+    next_poll_ = now + poll_interval;
+    const py::gil_scoped_acquire acquire;
+    try {
+        if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+        stopped_ = !cancel_.is_none() && cancel_.attr("is_set")().cast<bool>();
+    } catch (...) {
+        error_ = std::current_exception();
+        stopped_ = true;
+    }
+    return stopped_;
+}
+
+void Interrupt::raise() const {
+    if (error_) std::rethrow_exception(error_);
+    throw Cancelled();
+}
+
+}  // namespace asr

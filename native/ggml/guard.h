@@ -1,0 +1,34 @@
+// ggml answers a failed GGML_ASSERT by aborting the process. Under a Guard it throws instead.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace ggmlpy {
+
+// Becomes ggml.GgmlError in Python.
+class GgmlFailure : public std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+// While a Guard lives on this thread, an assertion that fails inside ggml on this thread throws GgmlFailure.
+// It cannot help on ggml's worker threads, nor against a wild pointer: those are closed off by checks made
+// before ggml is called.
+class Guard {
+public:
+    Guard();
+    ~Guard();
+    Guard(const Guard &) = delete;
+    Guard & operator=(const Guard &) = delete;
+
+    // What ggml logged on this thread since the outermost Guard began (gguf says there what it refused).
+    static std::string log();
+};
+
+// Called once by each extension module. Several modules may do so: each passes on what is not its own.
+void install_abort_handler();
+
+// Collects ggml's messages for Guard::log and keeps them off standard error. Called by the ggml module only.
+void install_log_handler();
+
+}  // namespace ggmlpy

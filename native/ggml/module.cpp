@@ -1,0 +1,14 @@
+// The extension module ggml._core.
+
+#include "ggml/bind.h"
+
+PYBIND11_MODULE(_core, m) {
+    m.doc() = "ggml for Python: contexts, tensors, operators, backends, GGUF. Use it through the package ggml.";
+    ggmlpy::install_abort_handler();
+    ggmlpy::install_log_handler();
+    ggmlpy::register_failure();
+    ggmlpy::bind_tensor(m);
+    ggmlpy::bind_ops(m);
+    ggmlpy::bind_backend(m);
+    ggmlpy::bind_gguf(m);
+}
