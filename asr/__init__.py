@@ -20,7 +20,7 @@ from ggml._locate import built_package
 
 __path__ = built_package(__name__, __path__)
 
-from asr.errors import (  # noqa: E402  (__path__ must be right before anything is imported from here)
+from asr.errors import (
     AsrError,
     AudioError,
     Cancelled,

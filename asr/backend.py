@@ -209,9 +209,7 @@ def add_graph_input(tensor: ggml.Tensor, array: npt.ArrayLike) -> None:
     backend.register_input(tensor, values)
 
 
-def graph_input_tensor(
-    ctx: ggml.Context, type: int, ne: Sequence[int], array: npt.ArrayLike
-) -> ggml.Tensor:
+def graph_input_tensor(ctx: ggml.Context, type: int, ne: Sequence[int], array: npt.ArrayLike) -> ggml.Tensor:
     """A new tensor of sizes ``ne`` (ggml's order) that takes its value from ``array``."""
     tensor = ctx.new_tensor(type, list(ne))
     add_graph_input(tensor, array)

@@ -70,7 +70,9 @@ class ModelLoader:
             self._file.map_tensors()
             self._weights |= self._stored
             converted = {
-                name: tensor.to_float32() for name, tensor in self._stored.items() if not _usable(name, tensor)
+                name: tensor.to_float32()
+                for name, tensor in self._stored.items()
+                if not _usable(name, tensor)
             }
             self._place(converted)
             if self.device.lower() != "cpu":
@@ -78,7 +80,7 @@ class ModelLoader:
             self._realized = True
 
     def add_derived(self, arrays: Mapping[str, npt.NDArray[np.float32]]) -> None:
-        """Adds weights computed from stored ones (folded norms, transposed kernels), float32, on the device."""
+        """Adds float32 weights computed from stored ones (folded norms, transposed kernels)."""
         self._place(arrays, self.device)
 
     def _place(self, arrays: Mapping[str, npt.NDArray[np.float32]], device: str = "cpu") -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypedDict, cast, overload
+from typing import TYPE_CHECKING, TypeAlias, TypedDict, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 FloatArray = npt.NDArray[np.float32]
 Progress = Callable[[int, int], None]
+AudioSources: TypeAlias = "list[AudioSource] | tuple[AudioSource, ...]"
 ModelChoice: TypeAlias = "str | os.PathLike[str] | Model | None"
 
 
@@ -62,14 +63,16 @@ def load_model(
 ) -> Model:
     """Loads a model by the name of a bundled one or the path of a ``.gguf`` or ``.nemo`` file.
 
-    ``device`` computes the encoder: ``"cpu"`` or a name of :func:`ggml.devices`. ``n_threads`` defaults to the
-    physical cores, at most 8; results do not depend on it. ``att_context_size`` chooses among the attention
-    contexts (left, right) that a streaming model was trained with; None is its default.
+    ``device`` computes the encoder: ``"cpu"`` or a name of :func:`ggml.devices`. ``n_threads`` defaults to
+    the physical cores, at most 8; results do not depend on it. ``att_context_size`` chooses among the
+    attention contexts (left, right) that a streaming model was trained with; None is its default.
 
     Raises :class:`asr.ModelNotFoundError`, :class:`asr.ModelFormatError`, and :class:`ggml.GgmlError` for an
     unknown device.
     """
-    return Model(find_model(name_or_path), device=device, n_threads=n_threads, att_context_size=att_context_size)
+    return Model(
+        find_model(name_or_path), device=device, n_threads=n_threads, att_context_size=att_context_size
+    )
 
 
 class Model:
@@ -124,12 +127,10 @@ class Model:
     @overload
     def transcribe(self, audio: AudioSource, **options: Unpack[TranscribeOptions]) -> Transcript: ...
     @overload
-    def transcribe(
-        self, audio: Sequence[AudioSource], **options: Unpack[TranscribeOptions]
-    ) -> list[Transcript]: ...
+    def transcribe(self, audio: AudioSources, **options: Unpack[TranscribeOptions]) -> list[Transcript]: ...
     def transcribe(
         self,
-        audio: AudioSource | Sequence[AudioSource],
+        audio: AudioSource | AudioSources,
         *,
         sample_rate: int | None = None,
         decoder: str | None = None,
@@ -155,7 +156,7 @@ class Model:
         if not 0 <= min_duration < float("inf"):
             raise AsrError(f"min_duration must be a number of seconds, 0 or more, not {min_duration}")
         several = isinstance(audio, list | tuple)
-        sources = cast("Sequence[AudioSource]", audio if several else [audio])
+        sources: AudioSources = audio if isinstance(audio, list | tuple) else [audio]
         results = []
         for done, source in enumerate(sources, 1):
             if cancel is not None and cancel.is_set():
@@ -241,7 +242,9 @@ class Model:
         known = self.config.encoder.att_contexts
         if size is not None and tuple(size) not in known:
             listed = ", ".join(str(list(context)) for context in known)
-            raise AsrError(f"{self.name} was not trained with the attention context {list(size)}; choose from {listed}")
+            raise AsrError(
+                f"{self.name} was not trained with the attention context {list(size)}; choose from {listed}"
+            )
         return None if size is None else (size[0], size[1])
 
 
@@ -251,10 +254,10 @@ def transcribe(
 ) -> Transcript: ...
 @overload
 def transcribe(
-    audio: Sequence[AudioSource], model: ModelChoice = None, **options: Unpack[LoadAndTranscribeOptions]
+    audio: AudioSources, model: ModelChoice = None, **options: Unpack[LoadAndTranscribeOptions]
 ) -> list[Transcript]: ...
 def transcribe(
-    audio: AudioSource | Sequence[AudioSource],
+    audio: AudioSource | AudioSources,
     model: ModelChoice = None,
     *,
     device: str = "cpu",
@@ -271,7 +274,7 @@ def transcribe(
         model = _last_loaded(path, path.stat().st_mtime_ns, device, n_threads, os.getpid())
     if isinstance(audio, list | tuple):
         return model.transcribe(audio, **options)
-    return model.transcribe(cast("AudioSource", audio), **options)
+    return model.transcribe(audio, **options)
 
 
 @lru_cache(maxsize=1)

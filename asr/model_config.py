@@ -13,7 +13,7 @@ import numpy as np
 
 from asr.convert.tensors import expected_tensors
 from asr.errors import ModelFormatError
-from asr.convert.hyperparameters import Encoder, Hyperparameters, Preprocessor, Transducer
+from asr.hyperparameters import Encoder, Hyperparameters, Preprocessor, Transducer
 from asr.tokenizer import Tokenizer
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -154,10 +154,13 @@ def _check_encoder(encoder: Encoder, path: Path) -> None:
         f"attention {encoder.self_attention_model!r}": encoder.self_attention_model == "rel_pos",
         f"attention context style {encoder.att_context_style!r}": encoder.att_context_style
         in ("regular", "chunked_limited"),
-        f"convolution norm {encoder.conv_norm_type!r}": encoder.conv_norm_type in ("batch_norm", "layer_norm"),
+        f"convolution norm {encoder.conv_norm_type!r}": encoder.conv_norm_type
+        in ("batch_norm", "layer_norm"),
         f"{encoder.n_heads} heads for width {encoder.d_model}": encoder.d_model % encoder.n_heads == 0,
         f"odd width {encoder.d_model}": encoder.d_model % 2 == 0,
-        f"convolution context {encoder.conv_context} for kernel {encoder.conv_kernel}": min(encoder.conv_context)
+        f"convolution context {encoder.conv_context} for kernel {encoder.conv_kernel}": min(
+            encoder.conv_context
+        )
         >= 0
         and sum(encoder.conv_context) == encoder.conv_kernel - 1,
     }
@@ -173,7 +176,9 @@ def _transducer(data: _Metadata, shapes: Shapes) -> Transducer | None:
     if embedding is None and joint is None:
         return None
     if embedding is None or joint is None or len(embedding) != 2:
-        raise ModelFormatError(f"{data.path}: the transducer is incomplete: prediction network or joint missing")
+        raise ModelFormatError(
+            f"{data.path}: the transducer is incomplete: prediction network or joint missing"
+        )
     layers = 0
     while f"decoder.prediction.dec_rnn.lstm.weight_ih_l{layers}" in shapes:
         layers += 1
@@ -198,4 +203,6 @@ def _check_shapes(model: Hyperparameters, shapes: Shapes, path: Path) -> None:
             raise ModelFormatError(f"{path}: the tensor {name} of shape {list(expected)} is missing")
         # Dimensions of 1 come and go: ggml drops leading ones, quantised files store 1x1 kernels as matrices.
         if [n for n in found if n != 1] != [n for n in expected if n != 1]:
-            raise ModelFormatError(f"{path}: the tensor {name} has shape {list(found)}, expected {list(expected)}")
+            raise ModelFormatError(
+                f"{path}: the tensor {name} has shape {list(found)}, expected {list(expected)}"
+            )

@@ -28,9 +28,7 @@ def bundled_models() -> dict[str, Path]:
     import asr
 
     return {
-        path.stem: path
-        for folder in asr.__path__
-        for path in sorted(Path(folder, "bundled").glob("*.gguf"))
+        path.stem: path for folder in asr.__path__ for path in sorted(Path(folder, "bundled").glob("*.gguf"))
     }
 
 

@@ -10,9 +10,66 @@ from ggml._locate import built_package
 
 __path__ = built_package(__name__, __path__)
 
-from ggml._load import core as _core  # noqa: E402  (__path__ must be right before the extension is looked for)
+from ggml._load import prepare
+
+prepare()
+
+from ggml import _core  # noqa: E402  (only after prepare)
 from ggml.errors import GgmlError, UnsupportedProcessorError  # noqa: E402
 from ggml.types import Type, TypeInfo, type_info  # noqa: E402
+
+__all__ = [
+    "Backend",
+    "Buffer",
+    "Context",
+    "Device",
+    "Gallocr",
+    "GgmlError",
+    "GgufFile",
+    "Graph",
+    "Tensor",
+    "Type",
+    "TypeInfo",
+    "UnsupportedProcessorError",
+    "add",
+    "alloc_ctx_tensors",
+    "can_mul_mat",
+    "cast",
+    "concat",
+    "cont",
+    "conv_2d_dw_direct",
+    "cpy",
+    "devices",
+    "div",
+    "get_rows",
+    "graph_overhead",
+    "im2col",
+    "mul",
+    "mul_mat",
+    "norm",
+    "pad_ext",
+    "permute",
+    "quantize",
+    "relu",
+    "reshape_1d",
+    "reshape_2d",
+    "reshape_3d",
+    "reshape_4d",
+    "scale",
+    "sigmoid",
+    "silu",
+    "soft_max_ext",
+    "sub",
+    "tanh",
+    "tensor_copy",
+    "tensor_overhead",
+    "transpose",
+    "type_info",
+    "view_1d",
+    "view_2d",
+    "view_3d",
+    "view_4d",
+]
 
 Backend = _core.Backend
 Buffer = _core.Buffer

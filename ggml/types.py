@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from ggml import _core
+import ggml._core as core
 
 
 class Type(IntEnum):
@@ -65,5 +65,5 @@ def type_info(type: int) -> TypeInfo:
 
 _TABLE = {
     Type(value): TypeInfo(Type(value), name, block_size, type_size)
-    for value, name, block_size, type_size in _core.type_table()
+    for value, name, block_size, type_size in core.type_table()
 }

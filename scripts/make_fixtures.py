@@ -8,17 +8,18 @@ Needs an environment with ``torch==2.13.0`` and ``nemo-toolkit[asr]==2.7.3``; th
     python scripts/make_fixtures.py --check tdt-ctc # make it again elsewhere and compare
 
 Layout: ``tests/fixtures/waveforms/{short,medium,long}.flac``, ``tests/fixtures/mel/{n_mels}-{normalize}.npz``
-(one array [T, n_mels] a clip) and for each fixture ``model.nemo``, ``reference.npz`` and ``reference.json``.
-Array names are ``{clip}/{preset}/{what}``, ``preset`` being the index into the recipe's contexts and ``what``
-one of ``subsampling``, ``layer0``, ``layer1``, ``encoder``, ``log_probs``. To keep the files small, layers are
-stored for the medium clip, and subsampling and log-probabilities for the first preset, only.
+(one array [T, n_mels] a clip) and for each fixture ``model.nemo``, ``reference.npz`` and
+``reference.json``. Array names are ``{clip}/{preset}/{what}``, ``preset`` being the index into the
+recipe's contexts and ``what`` one of ``subsampling``, ``layer0``, ``layer1``, ``encoder``, ``log_probs``.
+To keep the files small, layers are stored for the medium clip, subsampling and log-probabilities for the
+first preset, and the long clip's mel for two of the four front ends, only.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import logging
+import re
 import sys
 import tempfile
 from dataclasses import asdict
@@ -29,6 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 FIXTURES = Path(__file__).resolve().parents[1] / "tests" / "fixtures"
+LONG_MELS = ("80-per_feature", "128-NA")
 Arrays = dict[str, npt.NDArray[np.float32]]
 
 
@@ -44,8 +46,7 @@ def _calibrated(recipe: Any, tokenizer: Path, clips: Arrays, seed: int) -> Any:
     encoded = np.concatenate([reference.run_encoder(model, clip).encoder for clip in clips.values()])
     frames = torch.from_numpy(encoded)
     if "ctc" in recipe.heads:
-        head = getattr(model, "ctc_decoder", model.decoder)
-        liven.liven_ctc(head.decoder_layers[0], frames, 0.5)
+        liven.liven_ctc(model, frames, 0.5)
     if recipe.transducer:
         liven.liven_transducer(model, recipe, frames, seed)
     return model
@@ -61,7 +62,8 @@ def _reference(model: Any, recipe: Any, clips: Arrays) -> tuple[Arrays, Arrays, 
     faults: list[str] = []
     for preset, context in enumerate(recipe.contexts):
         model.encoder.set_default_att_context_size(list(context))
-        for clip, audio in clips.items():
+        # The longest clip first: that is where most seeds are found wanting.
+        for clip, audio in reversed(clips.items()):
             key = f"{clip}/{preset}"
             states = reference.run_encoder(model, audio)
             mels[clip] = states.mel
@@ -89,14 +91,16 @@ def _reference(model: Any, recipe: Any, clips: Arrays) -> tuple[Arrays, Arrays, 
                 result["blank_share"] = round(census.blanks / census.steps, 3)
                 result["max_symbols_reached"] = census.max_symbols_reached
                 hypotheses[f"{key}/{head}"] = result
+            if faults:
+                return mels, arrays, hypotheses, faults
     model.encoder.set_default_att_context_size(list(recipe.contexts[0]))
     return mels, arrays, hypotheses, faults
 
 
-def make(name: str, tokenizer: Path, folder: Path, clips: Arrays) -> dict[str, Any]:
+def make(name: str, tokenizer: Path, folder: Path, clips: Arrays, first_seed: int = 1) -> dict[str, Any]:
     """Build fixture ``name`` and write it to ``folder``; returns the content of its ``reference.json``.
 
-    Seeds are tried in order until the heads are lively and no decision is a near tie.
+    Seeds are tried from ``first_seed`` until the heads are lively and no decision is a near tie.
     """
     import nemo
     import torch
@@ -106,7 +110,7 @@ def make(name: str, tokenizer: Path, folder: Path, clips: Arrays) -> dict[str, A
     recipe = RECIPES[name]
     target = folder / name
     target.mkdir(parents=True, exist_ok=True)
-    for seed in range(1, 200):
+    for seed in range(first_seed, first_seed + 200):
         with torch.no_grad():
             model = _calibrated(recipe, tokenizer, clips, seed)
             mels, arrays, hypotheses, faults = _reference(model, recipe, clips)
@@ -127,9 +131,11 @@ def make(name: str, tokenizer: Path, folder: Path, clips: Arrays) -> dict[str, A
         "hypotheses": hypotheses,
     }
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
-    (target / "reference.json").write_text(text.replace('"short/', '\n"short/').replace('"medium/', '\n"medium/')
-                                           .replace('"long/', '\n"long/') + "\n", encoding="utf-8")
+    text = re.sub(r'"(?=(short|medium|long)/\d+/)', '\n"', text)  # a line a hypothesis, for readable diffs
+    (target / "reference.json").write_text(text + "\n", encoding="utf-8")
     (folder / "mel").mkdir(exist_ok=True)
+    if mel_name not in LONG_MELS:
+        mels.pop("long", None)
     np.savez_compressed(folder / "mel" / f"{mel_name}.npz", **mels)
     return content
 
@@ -175,7 +181,9 @@ def differences(made: Path, stored: Path, mel: str) -> list[str]:
         for key in new.keys() & old.keys():
             if new[key].shape != old[key].shape or not np.allclose(new[key], old[key], rtol=1e-4, atol=1e-4):
                 found.append(f"{file}: {key}")
-    new_json, old_json = (_flat(json.loads((f / "reference.json").read_text("utf-8"))) for f in (made, stored))
+    new_json, old_json = (
+        _flat(json.loads((f / "reference.json").read_text("utf-8"))) for f in (made, stored)
+    )
     if new_json.keys() != old_json.keys():
         found.append(f"reference.json: entries differ: {sorted(new_json.keys() ^ old_json.keys())[:5]}")
     for key in new_json.keys() & old_json.keys():
@@ -191,9 +199,10 @@ def check(name: str, fixtures: Path = FIXTURES) -> list[str]:
     from fixtures import tokenizer, waveforms
 
     clips = waveforms.read_or_make(fixtures / "waveforms")
+    seed = json.loads((fixtures / name / "reference.json").read_text("utf-8"))["seed"]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        content = make(name, tokenizer.train(folder / "tokenizer"), folder, clips)
+        content = make(name, tokenizer.train(folder / "tokenizer"), folder, clips, seed)
         return differences(folder / name, fixtures / name, content["mel"])
 
 
@@ -204,9 +213,10 @@ def _summary(name: str, content: dict[str, Any], folder: Path) -> str:
         clip, preset, head = key.split("/")
         if clip == "long" and preset == "0":
             heads.append(
-                f"{head}: {len(result['ids'])} tokens ({len(set(result['ids']))} different), blank "
-                f"{result['blank_share']:.2f}, durations {sorted(set(result['durations']))}, max_symbols reached "
-                f"{result['max_symbols_reached']}x, {len(result['words'])} words, {len(result['segments'])} segments"
+                f"{head}: {len(result['ids'])} tokens ({len(set(result['ids']))} different), "
+                f"blank {result['blank_share']:.2f}, durations {sorted(set(result['durations']))}, "
+                f"max_symbols reached {result['max_symbols_reached']}x, "
+                f"{len(result['words'])} words, {len(result['segments'])} segments"
             )
     return f"{name}: seed {content['seed']}, {size / 1e3:.0f} kB; " + "; ".join(heads)
 
@@ -215,7 +225,9 @@ def main() -> int:
     from fixtures.recipes import RECIPES
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"fixtures (default all): {', '.join(RECIPES)}")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"fixtures (default all): {', '.join(RECIPES)}"
+    )
     parser.add_argument("--check", metavar="NAME", choices=RECIPES, help="compare with the stored fixture")
     parser.add_argument("-o", "--output", type=Path, default=FIXTURES, help="folder (default tests/fixtures)")
     arguments = parser.parse_args()
@@ -225,8 +237,9 @@ def main() -> int:
 
     import torch
     from fixtures import tokenizer, waveforms
+    from nemo.utils import logging
 
-    logging.getLogger("nemo_logger").setLevel(logging.ERROR)
+    logging.setLevel(logging.ERROR)
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     if arguments.check:

@@ -1,7 +1,7 @@
 """The FastConformer encoder.
 
-Rekesh et al. 2023, "Fast Conformer with Linearly Scalable Attention for Efficient Speech Recognition"; Gulati et
-al. 2020, "Conformer". NeMo's ``ConformerEncoder``.
+Rekesh et al. 2023, "Fast Conformer with Linearly Scalable Attention for Efficient Speech Recognition";
+Gulati et al. 2020, "Conformer". NeMo's ``ConformerEncoder``.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ class FastConformer:
             return output
 
         last = backend.compute(build)
-        first, *layers = (state.reshape(-1, self.config.d_model) for state in (*(c.array for c in captures), last))
+        first, *layers = (
+            state.reshape(-1, self.config.d_model) for state in (*(c.array for c in captures), last)
+        )
         return EncoderStates(first, tuple(layers))
 
     def _build(self, ctx: ggml.Context, mel: FloatArray) -> list[ggml.Tensor]:

@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from asr.convert.hyperparameters import Encoder, Hyperparameters, Preprocessor, Transducer
 from asr.convert.yaml_config import YamlConfig
 from asr.errors import ModelFormatError
+from asr.hyperparameters import Encoder, Hyperparameters, Preprocessor, Transducer
 
 Shapes = Mapping[str, tuple[int, ...]]
 

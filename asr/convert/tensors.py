@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from asr.convert.hyperparameters import Encoder, Hyperparameters, Transducer
 from asr.errors import ModelFormatError
+from asr.hyperparameters import Encoder, Hyperparameters, Transducer
 
 Shape = tuple[int, ...]
 FileType = Literal["f32", "f16", "q8_0"]
@@ -16,6 +16,8 @@ FileType = Literal["f32", "f16", "q8_0"]
 # and the table of positions that old versions saved.
 _IGNORED = ("joint._", "encoder.pos_enc.")
 _MODEL = ("encoder.", "decoder.", "joint.", "ctc_decoder.", "preprocessor.featurizer.")
+
+_TRANSDUCER = ("decoder.prediction.", "joint.")
 
 _MATMULS = (
     "linear1.weight",
@@ -166,8 +168,10 @@ def _store(source: str, shape: Shape, model: Hyperparameters, file_type: FileTyp
         return StoredTensor(name, source, "f16", shape)
     # A 1x1 convolution is a matrix; ggml quantises along the last axis, so the 1 has to go.
     matrix = shape[:2]
-    # Blocks have 32 values along a row.
-    return StoredTensor(name, source, "q8_0" if matrix[1] % 32 == 0 else "f16", matrix)
+    # Blocks have 32 values along a row. The transducer feeds its tokens back, so that one flipped token
+    # changes those after it; its matrices are a few percent of the file and stay at half precision.
+    quantise = matrix[1] % 32 == 0 and not name.startswith(_TRANSDUCER)
+    return StoredTensor(name, source, "q8_0" if quantise else "f16", matrix)
 
 
 def is_matmul(name: str) -> bool:

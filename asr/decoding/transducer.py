@@ -31,9 +31,7 @@ class TransducerHead:
         self._joint_hidden = config.joint_hidden
         self._decoder = _build_decoder(backend, loader, config, vocab_size)
 
-    def decode(
-        self, encoded: npt.NDArray[np.float32], cancel: CancelSignal | None = None
-    ) -> Hypothesis:
+    def decode(self, encoded: npt.NDArray[np.float32], cancel: CancelSignal | None = None) -> Hypothesis:
         """Encoder output [T, d_model] -> tokens."""
 
         def project(ctx: ggml.Context) -> ggml.Tensor:
@@ -52,7 +50,9 @@ def _build_decoder(
     token = _input(ctx, ggml.Type.I32, 1)
     encoder_frame = _input(ctx, ggml.Type.F32, config.joint_hidden)
     state = [
-        LstmState(_input(ctx, ggml.Type.F32, config.pred_hidden), _input(ctx, ggml.Type.F32, config.pred_hidden))
+        LstmState(
+            _input(ctx, ggml.Type.F32, config.pred_hidden), _input(ctx, ggml.Type.F32, config.pred_hidden)
+        )
         for _ in range(config.pred_rnn_layers)
     ]
     prediction = _input(ctx, ggml.Type.F32, config.joint_hidden)  # from one graph to the other

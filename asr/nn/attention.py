@@ -79,9 +79,7 @@ def relative_positions(n_frames: int, d_model: int) -> npt.NDArray[np.float32]:
     return table
 
 
-def attention_mask(
-    n_frames: int, context: tuple[int, int], style: str
-) -> npt.NDArray[np.float32] | None:
+def attention_mask(n_frames: int, context: tuple[int, int], style: str) -> npt.NDArray[np.float32] | None:
     """What a frame may attend to: [T queries, T keys] of 0 and -inf, or None when it is everything.
 
     ``context`` is (left, right) in encoder frames, -1 without limit. Style ``regular``: a window around each
@@ -105,4 +103,5 @@ def attention_mask(
             visible &= -behind <= right
     if visible.all():
         return None
-    return np.where(visible, np.float32(0), np.float32(-np.inf))
+    mask: npt.NDArray[np.float32] = np.where(visible, np.float32(0), np.float32(-np.inf))
+    return mask

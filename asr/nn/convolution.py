@@ -29,7 +29,7 @@ def derived_weights(loader: ModelLoader, encoder: Encoder) -> dict[str, npt.NDAr
     In evaluation mode batch norm is y = (x - mean) * weight / sqrt(var + eps) + bias, an affine function of
     each channel, as the depthwise convolution before it is.
     """
-    derived = {}
+    derived: dict[str, npt.NDArray[np.float32]] = {}
     for index in (2, 5):
         name = f"encoder.pre_encode.conv.{index}"
         kernel = weight_to_host_f32(loader, f"{name}.weight")
@@ -38,7 +38,9 @@ def derived_weights(loader: ModelLoader, encoder: Encoder) -> dict[str, npt.NDAr
     for layer in range(encoder.n_layers):
         name = f"encoder.layers.{layer}.conv"
         depthwise = f"{name}.depthwise_conv"
-        kernel = weight_to_host_f32(loader, f"{depthwise}.weight").reshape(encoder.d_model, encoder.conv_kernel)
+        kernel = weight_to_host_f32(loader, f"{depthwise}.weight").reshape(
+            encoder.d_model, encoder.conv_kernel
+        )
         bias = np.zeros(encoder.d_model, np.float32)
         if f"{depthwise}.bias" in loader:
             bias = weight_to_host_f32(loader, f"{depthwise}.bias").reshape(-1)
@@ -65,7 +67,6 @@ def convolution_module(
     ctx: ggml.Context, loader: ModelLoader, name: str, x: ggml.Tensor, encoder: Encoder
 ) -> ggml.Tensor:
     """NeMo's ``ConformerConvolution``: x [d, T] -> [d, T]."""
-    d, n_frames = x.ne[:2]
     x = linear(ctx, loader, f"{name}.pointwise_conv1", x)  # [2d, T]
     x = _gated_linear_unit(ctx, x)
     x = _depthwise(ctx, loader, f"{name}.depthwise_conv", x, encoder.conv_context)
@@ -104,9 +105,7 @@ def _depthwise(
     return ggml.add(ctx, y, clone_weight(ctx, loader, name + _BIAS))
 
 
-def subsampling(
-    ctx: ggml.Context, loader: ModelLoader, mel: ggml.Tensor, encoder: Encoder
-) -> ggml.Tensor:
+def subsampling(ctx: ggml.Context, loader: ModelLoader, mel: ggml.Tensor, encoder: Encoder) -> ggml.Tensor:
     """NeMo's ``ConvSubsampling`` with ``dw_striding``, factor 8: mel [n_mels, T] -> [d, ceil(T/8)].
 
     Three convolutions of kernel 3 and stride 2 over time and frequency, the second and third split into

@@ -27,7 +27,9 @@ def lstm_cell(
             ctx, ggml.mul_mat(ctx, weight, value), clone_weight(ctx, loader, f"{name}.bias_{kind}_l{layer}")
         )
 
-    gates = ggml.add(ctx, affine("ih", x), affine("hh", state.hidden))  # [4 n_hidden]: input, forget, cell, output
+    gates = ggml.add(
+        ctx, affine("ih", x), affine("hh", state.hidden)
+    )  # [4 n_hidden]: input, forget, cell, output
     n_hidden = state.hidden.ne[0]
 
     def gate(index: int) -> ggml.Tensor:

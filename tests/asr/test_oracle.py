@@ -189,4 +189,5 @@ def test_q8_0_word_error_rate(
     report_line(
         f"WER {'both sets':10} {head} q8_0: {quantised}; {changed} of {sum(SIZES.values())} texts differ"
     )
-    assert abs(quantised.percent - full.percent) <= Q8_POINTS
+    # A lucky flip may make it better; what must not happen is that it gets worse.
+    assert quantised.percent - full.percent <= Q8_POINTS

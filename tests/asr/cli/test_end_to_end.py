@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 import asr
+from asr.models import DEFAULT_MODEL
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 MakeWav = Callable[..., str]
 
-pytestmark = pytest.mark.skipif(not hasattr(asr, "load_model"), reason="needs the built package")
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals and devices")
 
 
@@ -25,12 +25,14 @@ def test_standard_output_is_what_python_gives(
     run_process: Run, asr_command: list[str], environment: dict[str, str], make_wav: MakeWav
 ) -> None:
     path = make_wav("a.wav", 1.5)
-    done = run_process([*asr_command, "transcribe", path], env=environment | {"LANG": "C"})
+    done = run_process([*asr_command, "transcribe", "--threads", "1", path], env=environment | {"LANG": "C"})
     assert done.returncode == 0, done.stderr.decode()
-    assert done.stdout.decode("utf-8") == asr.transcribe(path).text + "\n"
+    assert done.stdout.decode("utf-8") == asr.transcribe(path, n_threads=1).text + "\n"
     notice = done.stderr.decode("utf-8")
     assert "--model" in notice or "-m" in notice
-    quiet = run_process([*asr_command, "transcribe", "--quiet", "-"], input=Path(path).read_bytes())
+    quiet = run_process(
+        [*asr_command, "transcribe", "-q", "--threads", "1", "-"], input=Path(path).read_bytes()
+    )
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, done.stdout, b"")
 
 
@@ -42,7 +44,18 @@ def test_bad_files_are_named_and_the_others_done_in_every_format(
     silent.write_bytes(header[:44] + bytes(len(header) - 44))
     files = [make_wav("first.wav"), *bad_files.values(), str(silent), make_wav("last.wav", rate=44100)]
     formats = ["txt", "srt", "vtt", "json", "csv", "tsv"]
-    command = [*asr_command, "transcribe", *files, "-q", "-o", "out", "-f", ",".join(formats)]
+    command = [
+        *asr_command,
+        "transcribe",
+        *files,
+        "-q",
+        "--threads",
+        "1",
+        "-o",
+        "out",
+        "-f",
+        ",".join(formats),
+    ]
     done = run_process(command)
     assert (done.returncode, done.stdout) == (1, b"")
     errors = done.stderr.decode("utf-8").splitlines()
@@ -81,7 +94,10 @@ def test_a_file_that_is_no_model(
     assert b"Traceback" not in done.stderr
 
 
-def test_devices_and_version(run_process: Run, asr_command: list[str]) -> None:
+def test_info_devices_and_version(run_process: Run, asr_command: list[str]) -> None:
+    info = run_process([*asr_command, "info", DEFAULT_MODEL])
+    assert (info.returncode, info.stderr) == (0, b"")
+    assert DEFAULT_MODEL in info.stdout.decode("utf-8")
     devices = run_process([*asr_command, "devices"])
     assert (devices.returncode, devices.stderr) == (0, b"")
     assert devices.stdout.splitlines()[0].split()[:2] == [b"NAME", b"TYPE"]
@@ -94,7 +110,7 @@ def test_devices_and_version(run_process: Run, asr_command: list[str]) -> None:
 def test_ctrl_c_in_the_middle_of_a_long_recording(
     asr_command: list[str], environment: dict[str, str], make_wav: MakeWav, tmp_path: Path
 ) -> None:
-    command = [*asr_command, "transcribe", make_wav("long.wav", 1200.0), "-o", "out"]
+    command = [*asr_command, "transcribe", make_wav("long.wav", 600.0), "-o", "out"]
     with subprocess.Popen(
         command,
         cwd=tmp_path,
@@ -106,7 +122,7 @@ def test_ctrl_c_in_the_middle_of_a_long_recording(
         assert process.stderr is not None
         assert process.stderr.readline() != b""  # the notice: it has begun
         with pytest.raises(subprocess.TimeoutExpired):
-            process.wait(1.5)
+            process.wait(0.7)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130

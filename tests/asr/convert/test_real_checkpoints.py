@@ -33,8 +33,6 @@ def test_every_fixture_converts_to_every_type(source: Path, tmp_path: Path) -> N
 
 @pytest.mark.skipif(not TRAINED.exists(), reason="the trained checkpoint is not here")
 def test_the_trained_model(tmp_path: Path) -> None:
-    # Once before, so that imports do not count.
-    convert_nemo(TRAINED, tmp_path / "m.gguf")
     tracemalloc.start()
     convert_nemo(TRAINED, tmp_path / "m.gguf")
     _, peak = tracemalloc.get_traced_memory()

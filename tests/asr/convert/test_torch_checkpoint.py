@@ -102,9 +102,9 @@ def test_other_pickles_are_refused(data: bytes, says: str) -> None:
 
 def test_deep_nesting_does_no_harm() -> None:
     with pytest.raises(ModelFormatError, match="tuple in place of a dict"):
-        load_state_dict(b"\x80\x02)" + b"\x85" * 1_000_000 + b".", "w")
+        load_state_dict(b"\x80\x02)" + b"\x85" * 200_000 + b".", "w")
     with pytest.raises(ModelFormatError, match="as a key"):
-        load_state_dict(b"\x80\x02})" + b"\x85" * 1_000_000 + b"K\x01s.", "w")
+        load_state_dict(b"\x80\x02})" + b"\x85" * 200_000 + b"K\x01s.", "w")
 
 
 @pytest.mark.parametrize(

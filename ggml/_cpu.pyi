@@ -1,0 +1,2 @@
+def missing() -> list[str]:
+    """Instruction sets that the prebuilt ggml uses and this processor lacks."""
