@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import numpy.typing as npt
 
+import asr._core as _core
 import ggml
-from asr import _core
 from asr.errors import ForkedProcessError
 
 if TYPE_CHECKING:

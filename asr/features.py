@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from asr import _core
+import asr._core as _core
 from asr.backend import weight_to_host_f32
 from asr.errors import ModelFormatError
 from asr.hyperparameters import Preprocessor

@@ -14,7 +14,8 @@ import numpy as np
 from asr.convert.tensors import expected_tensors
 from asr.errors import ModelFormatError
 from asr.hyperparameters import Encoder, Hyperparameters, Preprocessor, Transducer
-from asr.tokenizer import Tokenizer
+from asr.sentencepiece import TextRules, parse_text_rules
+from asr.tokenizer import Tokenizer, derive_types
 
 Shapes = Mapping[str, tuple[int, ...]]
 T = TypeVar("T", int, float, str, bool)
@@ -89,9 +90,15 @@ def read_tokenizer(metadata: Mapping[str, Any], vocab_size: int, path: Path) -> 
     if not isinstance(pieces, list) or len(pieces) != vocab_size:
         found = len(pieces) if isinstance(pieces, list) else "no"
         raise ModelFormatError(f"{path}: {found} tokenizer pieces for a vocabulary of {vocab_size}")
-    types = data.integers("parakeet.tokenizer.types") or None
+    types = data.integers("parakeet.tokenizer.types") or derive_types(pieces)
+    model = metadata.get("parakeet.tokenizer.model")
+    rules = TextRules()
+    if isinstance(model, np.ndarray):
+        rules = parse_text_rules(model.tobytes(), f"{path}: parakeet.tokenizer.model")
     try:
-        return Tokenizer.from_pieces(pieces, types)
+        return Tokenizer(
+            tuple(pieces), types, rules.add_dummy_prefix, rules.remove_extra_whitespaces, rules.unk_surface
+        )
     except ValueError as error:
         raise ModelFormatError(f"{path}: {error}") from None
 

@@ -17,7 +17,7 @@ from asr.errors import ModelFormatError, OutputError
 
 if TYPE_CHECKING:
     from asr.convert.archive import Archive
-    from asr.convert.sentencepiece import Piece
+    from asr.sentencepiece import Piece
     from asr.convert.yaml_config import YamlConfig
 
 __all__ = ["convert_nemo"]
@@ -85,7 +85,7 @@ def convert_nemo(
 
 def _read_tokenizer(archive: Archive, config: YamlConfig, vocab_size: int) -> tuple[bytes, list[Piece]]:
     """The SentencePiece model's bytes and pieces, checked against the heads and the vocabulary lists."""
-    from asr.convert.sentencepiece import parse_sentencepiece
+    from asr.sentencepiece import parse_sentencepiece
 
     kind = config.text("tokenizer.type")
     if kind is None or kind.lower() != "bpe":

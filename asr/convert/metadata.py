@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from asr.convert.sentencepiece import Piece
+from asr.sentencepiece import Piece
 from asr.hyperparameters import Encoder, Hyperparameters
 
 Kind = Literal["str", "u32", "i32", "f32", "bool", "str[]", "i32[]", "u8[]"]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+import asr._core as _core
 import ggml
-from asr import _core
 from asr.backend import Backend, CancelSignal, clone_weight, graph_input_tensor
 from asr.decoding.hypothesis import Hypothesis
 from asr.hyperparameters import Transducer

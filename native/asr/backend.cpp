@@ -12,7 +12,7 @@ using ggmlpy::Graph;
 using ggmlpy::Guard;
 using ggmlpy::Tensor;
 
-InterruptScope::InterruptScope(const ggmlpy::Backend & backend, Interrupt & interrupt)
+InterruptScope::InterruptScope(const ggmlpy::Backend& backend, Interrupt& interrupt)
     : cpu_(backend.is_cpu() ? backend.get() : nullptr) {
     if (cpu_ != nullptr) ggml_backend_cpu_set_abort_callback(cpu_, Interrupt::callback, &interrupt);
 }
@@ -36,21 +36,33 @@ ggmlpy::ContextPtr PersistentBackend::begin() {
     return context_;
 }
 
-void PersistentBackend::allocate(const std::vector<Tensor> & outputs) {
+void PersistentBackend::allocate(const std::vector<Tensor>& outputs) {
     Guard guard;
     graph_ = std::make_unique<Graph>(context_, max_nodes_);
-    for (const Tensor & t : outputs) {
+    for (const Tensor& t : outputs) {
         ggml_set_output(t.get());
         graph_->expand(t);
     }
-    if (!gallocr_) gallocr_ = std::make_shared<Gallocr>(ggml_backend_get_default_buffer_type(backend_->get()));
+    if (!gallocr_)
+        gallocr_ = std::make_shared<Gallocr>(ggml_backend_get_default_buffer_type(backend_->get()));
     gallocr_->advance();
+    // For a graph of the same nodes ggml takes over the last one's plan, in which an output that is new may
+    // share its memory: a change of outputs needs a new plan.
+    std::vector<int> output_nodes;
+    for (int i = 0; i < graph_->n_nodes(); ++i) {
+        if ((ggml_graph_node(graph_->get(), i)->flags & GGML_TENSOR_FLAG_OUTPUT) != 0)
+            output_nodes.push_back(i);
+    }
+    if (output_nodes != output_nodes_ && !ggml_gallocr_reserve(gallocr_->get(), graph_->get())) {
+        throw GgmlFailure("out of memory: the graph's intermediate results do not fit");
+    }
+    output_nodes_ = std::move(output_nodes);
     if (!ggml_gallocr_alloc_graph(gallocr_->get(), graph_->get())) {
         throw GgmlFailure("out of memory: the graph's intermediate results do not fit");
     }
     context_->set_gallocr(gallocr_);
     for (int i = 0; i < graph_->n_nodes(); ++i) {
-        const ggml_tensor * node = ggml_graph_node(graph_->get(), i);
+        const ggml_tensor* node = ggml_graph_node(graph_->get(), i);
         if (node->view_src == nullptr && node->buffer != nullptr) {
             buffer_address_ = reinterpret_cast<std::uintptr_t>(ggml_backend_buffer_get_base(node->buffer));
             break;
@@ -58,16 +70,16 @@ void PersistentBackend::allocate(const std::vector<Tensor> & outputs) {
     }
 }
 
-void PersistentBackend::run(const py::object & cancel) {
+void PersistentBackend::run(const py::object& cancel) {
     if (!graph_) throw GgmlFailure("there is no graph to run: allocate one first");
-    exclusive(cancel, [this](Interrupt & interrupt) {
+    exclusive(cancel, [this](Interrupt& interrupt) {
         Guard guard;
         check_computable(*graph_, backend_->get());
         step(graph_->get(), interrupt);
     });
 }
 
-void PersistentBackend::step(ggml_cgraph * graph, Interrupt & interrupt) {
+void PersistentBackend::step(ggml_cgraph* graph, Interrupt& interrupt) {
     if (interrupt.should_stop()) return;
     const ggml_status status = ggml_backend_graph_compute(backend_->get(), graph);
     ++graphs_run_;

@@ -16,23 +16,23 @@
 namespace asr {
 
 class PersistentBackend {
-public:
+  public:
     PersistentBackend(std::shared_ptr<ggmlpy::Backend> backend, std::size_t max_nodes);
 
-    const std::shared_ptr<ggmlpy::Backend> & handle() const { return backend_; }
+    const std::shared_ptr<ggmlpy::Backend>& handle() const { return backend_; }
 
     // An empty context for the next graph; what the last one held becomes stale.
     ggmlpy::ContextPtr begin();
     // Makes the graph of `outputs` (built in begin()'s context) and gives its tensors memory.
-    void allocate(const std::vector<ggmlpy::Tensor> & outputs);
+    void allocate(const std::vector<ggmlpy::Tensor>& outputs);
     // Runs the allocated graph. Called with the GIL held; releases it.
-    void run(const pybind11::object & cancel);
+    void run(const pybind11::object& cancel);
 
     // For loops over graphs of their own: calls `body(interrupt)` with the backend locked and the GIL
     // released; the body runs its graphs with step().
     template <typename Body>
-    void exclusive(const pybind11::object & cancel, Body && body);
-    void step(ggml_cgraph * graph, Interrupt & interrupt);
+    void exclusive(const pybind11::object& cancel, Body&& body);
+    void step(ggml_cgraph* graph, Interrupt& interrupt);
 
     void cancel() { cancel_requested_ = true; }
     std::uint64_t graphs_run() const { return graphs_run_; }
@@ -40,12 +40,13 @@ public:
     // Where the compute buffer begins: the same for ever once the largest graph was seen. 0 before the first.
     std::uintptr_t compute_buffer_address() const { return buffer_address_; }
 
-private:
+  private:
     std::shared_ptr<ggmlpy::Backend> backend_;
     std::size_t max_nodes_;
     ggmlpy::ContextPtr context_;
     std::shared_ptr<ggmlpy::Gallocr> gallocr_;  // made at the first compute
     std::unique_ptr<ggmlpy::Graph> graph_;
+    std::vector<int> output_nodes_;  // of the last graph
     std::uintptr_t buffer_address_ = 0;
     std::atomic<std::uint64_t> graphs_run_{0};
     std::atomic<bool> cancel_requested_{false};
@@ -53,18 +54,18 @@ private:
 
 // Puts the interrupt's callback into a CPU backend for as long as it lives.
 class InterruptScope {
-public:
-    InterruptScope(const ggmlpy::Backend & backend, Interrupt & interrupt);
+  public:
+    InterruptScope(const ggmlpy::Backend& backend, Interrupt& interrupt);
     ~InterruptScope();
-    InterruptScope(const InterruptScope &) = delete;
-    InterruptScope & operator=(const InterruptScope &) = delete;
+    InterruptScope(const InterruptScope&) = delete;
+    InterruptScope& operator=(const InterruptScope&) = delete;
 
-private:
+  private:
     ggml_backend_t cpu_;
 };
 
 template <typename Body>
-void PersistentBackend::exclusive(const pybind11::object & cancel, Body && body) {
+void PersistentBackend::exclusive(const pybind11::object& cancel, Body&& body) {
     backend_->check_process();
     Interrupt interrupt(cancel, cancel_requested_);
     {

@@ -7,7 +7,7 @@ namespace {
 constexpr std::chrono::milliseconds poll_interval{20};
 }
 
-Interrupt::Interrupt(py::object cancel, const std::atomic<bool> & requested)
+Interrupt::Interrupt(py::object cancel, const std::atomic<bool>& requested)
     : cancel_(std::move(cancel)), requested_(requested) {}
 
 bool Interrupt::should_stop() noexcept {

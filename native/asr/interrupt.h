@@ -10,21 +10,21 @@
 namespace asr {
 
 // Polled by the computing thread, which does not hold the GIL: from ggml's abort callback after every graph
-// node, and by the decoding loops. Every 20 ms it takes the GIL, lets Python run its signal handlers (they run
-// on the main thread only) and asks the `cancel` object (anything with is_set(), or None).
+// node, and by the decoding loops. Every 20 ms it takes the GIL, lets Python run its signal handlers (they
+// run on the main thread only) and asks the `cancel` object (anything with is_set(), or None).
 class Interrupt {
-public:
-    Interrupt(pybind11::object cancel, const std::atomic<bool> & requested);
+  public:
+    Interrupt(pybind11::object cancel, const std::atomic<bool>& requested);
     bool should_stop() noexcept;
     bool stopped() const noexcept { return stopped_; }
     // Under the GIL: raises what stopped the work, asr.Cancelled or the signal handler's exception.
     [[noreturn]] void raise() const;
 
-    static bool callback(void * self) { return static_cast<Interrupt *>(self)->should_stop(); }
+    static bool callback(void* self) { return static_cast<Interrupt*>(self)->should_stop(); }
 
-private:
+  private:
     pybind11::object cancel_;
-    const std::atomic<bool> & requested_;
+    const std::atomic<bool>& requested_;
     std::exception_ptr error_;
     std::chrono::steady_clock::time_point next_poll_;
     bool stopped_ = false;

@@ -22,29 +22,29 @@ using asr::TransducerDecoder;
 using FloatArray = py::array_t<float, py::array::c_style>;
 
 template <typename T>
-py::array_t<T> to_array(const std::vector<T> & values) {
+py::array_t<T> to_array(const std::vector<T>& values) {
     return py::array_t<T>(static_cast<py::ssize_t>(values.size()), values.data());
 }
 
 template <typename Result>
-py::tuple hypothesis(const Result & r) {
+py::tuple hypothesis(const Result& r) {
     return py::make_tuple(to_array(r.ids), to_array(r.frames), to_array(r.durations), to_array(r.confidence));
 }
 
-void require_matrix(const FloatArray & array, const char * what) {
+void require_matrix(const FloatArray& array, const char* what) {
     if (array.ndim() != 2) throw py::value_error(std::string(what) + " must be a float32 matrix");
 }
 
-py::tuple decode_transducer(TransducerDecoder & decoder, const FloatArray & frames, const py::object & cancel) {
+py::tuple decode_transducer(TransducerDecoder& decoder, const FloatArray& frames, const py::object& cancel) {
     require_matrix(frames, "the encoder's projected frames");
     if (static_cast<std::size_t>(frames.shape(1)) != decoder.joint_hidden()) {
-        throw py::value_error("frames have " + std::to_string(frames.shape(1)) + " columns, the joint takes " +
-                              std::to_string(decoder.joint_hidden()));
+        throw py::value_error("frames have " + std::to_string(frames.shape(1)) +
+                              " columns, the joint takes " + std::to_string(decoder.joint_hidden()));
     }
     return hypothesis(decoder.decode(frames.data(), static_cast<std::size_t>(frames.shape(0)), cancel));
 }
 
-py::tuple decode_ctc(const FloatArray & logits, int blank) {
+py::tuple decode_ctc(const FloatArray& logits, int blank) {
     require_matrix(logits, "the CTC logits");
     if (blank < 0 || blank >= logits.shape(1)) throw py::value_error("blank is not a class of the logits");
     const auto result = [&] {
@@ -55,12 +55,12 @@ py::tuple decode_ctc(const FloatArray & logits, int blank) {
     return hypothesis(result);
 }
 
-FloatArray log_mel(const LogMel & mel, int n_mels, const FloatArray & samples, int n_threads) {
+FloatArray log_mel(const LogMel& mel, int n_mels, const FloatArray& samples, int n_threads) {
     if (samples.ndim() != 1) throw py::value_error("samples must be a float32 vector");
     const auto n = static_cast<std::size_t>(samples.shape(0));
     FloatArray out({static_cast<py::ssize_t>(mel.n_frames(n)), static_cast<py::ssize_t>(n_mels)});
-    const float * from = samples.data();
-    float * to = out.mutable_data();
+    const float* from = samples.data();
+    float* to = out.mutable_data();
     const py::gil_scoped_release release;
     mel.compute(from, n, to, n_threads);
     return out;
@@ -82,14 +82,15 @@ PYBIND11_MODULE(_core, m) {
     py::register_local_exception_translator([](std::exception_ptr p) {
         try {
             if (p) std::rethrow_exception(p);
-        } catch (const asr::Cancelled &) {
+        } catch (const asr::Cancelled&) {
             const auto type = py::module_::import("asr.errors").attr("Cancelled");
             PyErr_SetString(type.ptr(), "the transcription was cancelled");
         }
     });
 
     py::class_<PersistentBackend, std::shared_ptr<PersistentBackend>>(m, "PersistentBackend")
-        .def(py::init<std::shared_ptr<ggmlpy::Backend>, std::size_t>(), py::arg("backend"), py::arg("max_nodes"))
+        .def(py::init<std::shared_ptr<ggmlpy::Backend>, std::size_t>(), py::arg("backend"),
+             py::arg("max_nodes"))
         .def_property_readonly("handle", &PersistentBackend::handle)
         .def_property_readonly("graphs_run", &PersistentBackend::graphs_run)
         .def_property_readonly("compute_buffer_size", &PersistentBackend::compute_buffer_size)
@@ -101,24 +102,26 @@ PYBIND11_MODULE(_core, m) {
 
     py::class_<TransducerDecoder>(m, "TransducerDecoder")
         .def(py::init([](std::shared_ptr<PersistentBackend> backend, std::shared_ptr<ggmlpy::Graph> predict,
-                         std::shared_ptr<ggmlpy::Graph> joint, const ggmlpy::Tensor & token,
-                         const ggmlpy::Tensor & encoder_frame, const ggmlpy::Tensor & logits,
+                         std::shared_ptr<ggmlpy::Graph> joint, const ggmlpy::Tensor& token,
+                         const ggmlpy::Tensor& encoder_frame, const ggmlpy::Tensor& logits,
                          std::vector<ggmlpy::Tensor> state, int blank, std::vector<std::int32_t> durations,
                          int max_symbols) {
-                 asr::TransducerGraphs graphs{std::move(predict), std::move(joint), token, encoder_frame,
-                                              logits, std::move(state)};
+                 asr::TransducerGraphs graphs{std::move(predict), std::move(joint), token,
+                                              encoder_frame,      logits,           std::move(state)};
                  asr::TransducerRules rules{blank, std::move(durations), max_symbols};
-                 return std::make_unique<TransducerDecoder>(std::move(backend), std::move(graphs), std::move(rules));
+                 return std::make_unique<TransducerDecoder>(std::move(backend), std::move(graphs),
+                                                            std::move(rules));
              }),
              py::kw_only(), py::arg("backend"), py::arg("predict"), py::arg("joint"), py::arg("token"),
-             py::arg("encoder_frame"), py::arg("logits"), py::arg("state"), py::arg("blank"), py::arg("durations"),
-             py::arg("max_symbols"))
+             py::arg("encoder_frame"), py::arg("logits"), py::arg("state"), py::arg("blank"),
+             py::arg("durations"), py::arg("max_symbols"))
         .def("decode", decode_transducer, py::arg("frames"), py::arg("cancel") = py::none(),
              "[T, joint_hidden] -> ids, frames, durations, confidence");
 
     py::class_<Features>(m, "LogMel")
-        .def(py::init([](int n_fft, int win_length, int hop_length, int n_mels, float preemph, float log_zero_guard,
-                         bool per_feature, std::vector<float> window, std::vector<float> filterbank) {
+        .def(py::init([](int n_fft, int win_length, int hop_length, int n_mels, float preemph,
+                         float log_zero_guard, bool per_feature, std::vector<float> window,
+                         std::vector<float> filterbank) {
                  const asr::LogMelConfig config{n_fft,   win_length,     hop_length, n_mels,
                                                 preemph, log_zero_guard, per_feature};
                  return std::make_unique<Features>(
@@ -127,11 +130,12 @@ PYBIND11_MODULE(_core, m) {
              py::kw_only(), py::arg("n_fft"), py::arg("win_length"), py::arg("hop_length"), py::arg("n_mels"),
              py::arg("preemph"), py::arg("log_zero_guard"), py::arg("per_feature"), py::arg("window"),
              py::arg("filterbank"))
-        .def("compute",
-             [](const Features & f, const FloatArray & samples, int n_threads) {
-                 return log_mel(f.mel, f.n_mels, samples, n_threads);
-             },
-             py::arg("samples"), py::arg("n_threads") = 1, "[n] -> [n // hop_length, n_mels]");
+        .def(
+            "compute",
+            [](const Features& f, const FloatArray& samples, int n_threads) {
+                return log_mel(f.mel, f.n_mels, samples, n_threads);
+            },
+            py::arg("samples"), py::arg("n_threads") = 1, "[n] -> [n // hop_length, n_mels]");
 
     m.def("ctc_greedy", decode_ctc, py::arg("logits"), py::arg("blank"),
           "[T, classes] -> ids, frames, durations, confidence");

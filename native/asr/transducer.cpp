@@ -19,16 +19,17 @@ TransducerDecoder::TransducerDecoder(std::shared_ptr<PersistentBackend> backend,
     logits_.resize(static_cast<std::size_t>(ggml_nelements(graphs_.logits.allocated())));
     n_tokens_ = static_cast<std::size_t>(rules_.blank) + 1;
     if (n_tokens_ + rules_.durations.size() != logits_.size()) {
-        throw GgmlFailure("the joint has " + std::to_string(logits_.size()) + " outputs, vocabulary, blank and durations are " +
+        throw GgmlFailure("the joint has " + std::to_string(logits_.size()) +
+                          " outputs, vocabulary, blank and durations are " +
                           std::to_string(n_tokens_ + rules_.durations.size()));
     }
     if (rules_.max_symbols < 1) throw GgmlFailure("max_symbols must be at least 1");
 }
 
-TransducerResult TransducerDecoder::decode(const float * frames, std::size_t n_frames,
-                                           const pybind11::object & cancel) {
+TransducerResult TransducerDecoder::decode(const float* frames, std::size_t n_frames,
+                                           const pybind11::object& cancel) {
     TransducerResult result;
-    backend_->exclusive(cancel, [&](Interrupt & interrupt) {
+    backend_->exclusive(cancel, [&](Interrupt& interrupt) {
         ggmlpy::Guard guard;
         result = loop(frames, n_frames, interrupt);
     });
@@ -38,9 +39,9 @@ TransducerResult TransducerDecoder::decode(const float * frames, std::size_t n_f
 // NeMo's label looping for one utterance (transducer_decoding/{rnnt,tdt}_label_looping.py). The prediction
 // network runs only after a token; a blank with duration 0 moves on by one frame; after max_symbols tokens
 // at one frame time moves on by one.
-TransducerResult TransducerDecoder::loop(const float * frames, std::size_t n_frames, Interrupt & interrupt) {
+TransducerResult TransducerDecoder::loop(const float* frames, std::size_t n_frames, Interrupt& interrupt) {
     TransducerResult result;
-    const ggml_tensor * logits = graphs_.logits.get();
+    const ggml_tensor* logits = graphs_.logits.get();
     reset_state();
     predict(rules_.blank, interrupt);
     std::size_t t = 0;
@@ -77,13 +78,14 @@ TransducerResult TransducerDecoder::loop(const float * frames, std::size_t n_fra
     return result;
 }
 
-void TransducerDecoder::predict(std::int32_t token, Interrupt & interrupt) {
+void TransducerDecoder::predict(std::int32_t token, Interrupt& interrupt) {
     ggml_backend_tensor_set(graphs_.token.get(), &token, 0, sizeof token);
     backend_->step(graphs_.predict->get(), interrupt);
 }
 
 void TransducerDecoder::reset_state() {
-    for (const ggmlpy::Tensor & s : graphs_.state) ggml_backend_tensor_memset(s.get(), 0, 0, ggml_nbytes(s.get()));
+    for (const ggmlpy::Tensor& s : graphs_.state)
+        ggml_backend_tensor_memset(s.get(), 0, 0, ggml_nbytes(s.get()));
 }
 
 }  // namespace asr

@@ -20,9 +20,9 @@ struct TransducerGraphs {
 };
 
 struct TransducerRules {
-    std::int32_t blank;                    // last token class; also the start-of-sequence input
-    std::vector<std::int32_t> durations;   // TDT's, in frames; empty for RNN-T
-    std::int32_t max_symbols;              // tokens at one frame before time is moved on
+    std::int32_t blank;                   // last token class; also the start-of-sequence input
+    std::vector<std::int32_t> durations;  // TDT's, in frames; empty for RNN-T
+    std::int32_t max_symbols;             // tokens at one frame before time is moved on
 };
 
 struct TransducerResult {
@@ -33,15 +33,16 @@ struct TransducerResult {
 };
 
 class TransducerDecoder {
-public:
-    TransducerDecoder(std::shared_ptr<PersistentBackend> backend, TransducerGraphs graphs, TransducerRules rules);
+  public:
+    TransducerDecoder(std::shared_ptr<PersistentBackend> backend, TransducerGraphs graphs,
+                      TransducerRules rules);
     // `frames`: [n_frames][joint_hidden], the encoder's half of the joint. Starts from the start of sequence.
-    TransducerResult decode(const float * frames, std::size_t n_frames, const pybind11::object & cancel);
+    TransducerResult decode(const float* frames, std::size_t n_frames, const pybind11::object& cancel);
     std::size_t joint_hidden() const { return joint_hidden_; }
 
-private:
-    TransducerResult loop(const float * frames, std::size_t n_frames, Interrupt & interrupt);
-    void predict(std::int32_t token, Interrupt & interrupt);
+  private:
+    TransducerResult loop(const float* frames, std::size_t n_frames, Interrupt& interrupt);
+    void predict(std::int32_t token, Interrupt& interrupt);
     void reset_state();
 
     std::shared_ptr<PersistentBackend> backend_;

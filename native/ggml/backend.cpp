@@ -52,12 +52,13 @@ void Backend::set_n_threads(int n_threads) {
 
 void Backend::check_process() const {
     if (forked_since(pid_)) {
-        throw GgmlFailure("this backend was made before os.fork(): its threads do not exist in the child process; "
-                          "make (or load) it in the child");
+        throw GgmlFailure(
+            "this backend was made before os.fork(): its threads do not exist in the child process; "
+            "make (or load) it in the child");
     }
 }
 
-ggml_backend_dev_t find_device(const std::string & name) {
+ggml_backend_dev_t find_device(const std::string& name) {
     if (ggml_backend_dev_t device = ggml_backend_dev_by_name(name.c_str())) return device;
     std::string known;
     for (std::size_t i = 0; i < ggml_backend_dev_count(); ++i) {

@@ -17,15 +17,15 @@ long current_pid();
 // Worker threads that live as long as this object. In a forked child they do not exist: there the handle is
 // left alone, since joining them would wait for ever.
 class Threadpool {
-public:
+  public:
     explicit Threadpool(int n_threads);
     ~Threadpool();
-    Threadpool(const Threadpool &) = delete;
-    Threadpool & operator=(const Threadpool &) = delete;
+    Threadpool(const Threadpool&) = delete;
+    Threadpool& operator=(const Threadpool&) = delete;
     ggml_threadpool_t get() const { return handle_; }
     int n_threads() const { return n_threads_; }
 
-private:
+  private:
     ggml_threadpool_t handle_;
     int n_threads_;
     long pid_;
@@ -33,11 +33,11 @@ private:
 
 // A device buffer, and the host memory that it may lie in (`memory`).
 class Buffer {
-public:
+  public:
     explicit Buffer(ggml_backend_buffer_t handle, std::shared_ptr<const void> memory = nullptr);
     ggml_backend_buffer_t get() const { return handle_.get(); }
 
-private:
+  private:
     struct Free {
         void operator()(ggml_backend_buffer_t b) const { ggml_backend_buffer_free(b); }
     };
@@ -47,7 +47,7 @@ private:
 
 // A compute stream on a device. One compute at a time: callers hold `mutex`.
 class Backend {
-public:
+  public:
     explicit Backend(ggml_backend_dev_t device);
     ggml_backend_t get() const { return handle_.get(); }
     ggml_backend_dev_t device() const { return ggml_backend_get_device(handle_.get()); }
@@ -56,11 +56,11 @@ public:
     // Persistent worker threads for a CPU backend; nothing to do on other devices.
     void set_n_threads(int n_threads);
     int n_threads() const { return n_threads_; }
-    std::mutex & mutex() { return mutex_; }
+    std::mutex& mutex() { return mutex_; }
     // Throws GgmlFailure in a forked child.
     void check_process() const;
 
-private:
+  private:
     struct Free {
         void operator()(ggml_backend_t b) const { ggml_backend_free(b); }
     };
@@ -72,6 +72,6 @@ private:
 };
 
 // The device of that registry name, "cpu" in any case among them; throws GgmlFailure listing what exists.
-ggml_backend_dev_t find_device(const std::string & name);
+ggml_backend_dev_t find_device(const std::string& name);
 
 }  // namespace ggmlpy

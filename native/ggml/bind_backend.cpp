@@ -17,13 +17,18 @@ py::list devices() {
     return out;
 }
 
-const char * device_type(ggml_backend_dev_t device) {
+const char* device_type(ggml_backend_dev_t device) {
     switch (ggml_backend_dev_type(device)) {
-        case GGML_BACKEND_DEVICE_TYPE_CPU: return "CPU";
-        case GGML_BACKEND_DEVICE_TYPE_GPU: return "GPU";
-        case GGML_BACKEND_DEVICE_TYPE_IGPU: return "IGPU";
-        case GGML_BACKEND_DEVICE_TYPE_ACCEL: return "ACCEL";
-        case GGML_BACKEND_DEVICE_TYPE_META: return "META";
+        case GGML_BACKEND_DEVICE_TYPE_CPU:
+            return "CPU";
+        case GGML_BACKEND_DEVICE_TYPE_GPU:
+            return "GPU";
+        case GGML_BACKEND_DEVICE_TYPE_IGPU:
+            return "IGPU";
+        case GGML_BACKEND_DEVICE_TYPE_ACCEL:
+            return "ACCEL";
+        case GGML_BACKEND_DEVICE_TYPE_META:
+            return "META";
     }
     return "unknown";
 }
@@ -35,42 +40,45 @@ std::size_t device_memory(ggml_backend_dev_t device, bool total) {
     return total ? total_bytes : free_bytes;
 }
 
-std::shared_ptr<Buffer> alloc_ctx_tensors(const ContextPtr & context, const Backend & backend) {
+std::shared_ptr<Buffer> alloc_ctx_tensors(const ContextPtr& context, const Backend& backend) {
     Guard guard;
     auto buffer = std::make_shared<Buffer>(ggml_backend_alloc_ctx_tensors(context->get(), backend.get()));
     context->keep(buffer);
     return buffer;
 }
 
-void compute(Backend & backend, const Graph & graph) {
+void compute(Backend& backend, const Graph& graph) {
     backend.check_process();
     py::gil_scoped_release release;
     const std::lock_guard<std::mutex> lock(backend.mutex());
     Guard guard;
     check_computable(graph, backend.get());
     const ggml_status status = ggml_backend_graph_compute(backend.get(), graph.get());
-    if (status != GGML_STATUS_SUCCESS) throw GgmlFailure(std::string("compute failed: ") + ggml_status_to_string(status));
+    if (status != GGML_STATUS_SUCCESS)
+        throw GgmlFailure(std::string("compute failed: ") + ggml_status_to_string(status));
 }
 
 }  // namespace
 
-void bind_backend(py::module_ & m) {
+void bind_backend(py::module_& m) {
     py::class_<Device>(m, "Device", "A compute device of ggml's registry.")
-        .def_property_readonly("name", [](const Device & d) { return ggml_backend_dev_name(d.handle); })
-        .def_property_readonly("description", [](const Device & d) { return ggml_backend_dev_description(d.handle); })
-        .def_property_readonly("type", [](const Device & d) { return device_type(d.handle); })
-        .def_property_readonly("memory_free", [](const Device & d) { return device_memory(d.handle, false); })
-        .def_property_readonly("memory_total", [](const Device & d) { return device_memory(d.handle, true); });
+        .def_property_readonly("name", [](const Device& d) { return ggml_backend_dev_name(d.handle); })
+        .def_property_readonly("description",
+                               [](const Device& d) { return ggml_backend_dev_description(d.handle); })
+        .def_property_readonly("type", [](const Device& d) { return device_type(d.handle); })
+        .def_property_readonly("memory_free", [](const Device& d) { return device_memory(d.handle, false); })
+        .def_property_readonly("memory_total", [](const Device& d) { return device_memory(d.handle, true); });
     m.def("devices", devices, "The devices that ggml knows, in its order.");
 
     py::class_<Buffer, std::shared_ptr<Buffer>>(m, "Buffer", "Device memory that tensors lie in.")
-        .def_property_readonly("size", [](const Buffer & b) { return ggml_backend_buffer_get_size(b.get()); })
-        .def_property_readonly("is_host", [](const Buffer & b) { return ggml_backend_buffer_is_host(b.get()); });
+        .def_property_readonly("size", [](const Buffer& b) { return ggml_backend_buffer_get_size(b.get()); })
+        .def_property_readonly("is_host",
+                               [](const Buffer& b) { return ggml_backend_buffer_is_host(b.get()); });
     m.def("alloc_ctx_tensors", alloc_ctx_tensors, py::arg("context"), py::arg("backend"),
           "Memory on the backend's device for every tensor of a context, which keeps it alive.");
 
     py::class_<Backend, std::shared_ptr<Backend>>(m, "Backend", "A compute stream on a device.")
-        .def(py::init([](const std::string & device, int n_threads) {
+        .def(py::init([](const std::string& device, int n_threads) {
                  Guard guard;
                  auto backend = std::make_shared<Backend>(find_device(device));
                  backend->set_n_threads(n_threads);
@@ -80,14 +88,18 @@ void bind_backend(py::module_ & m) {
         .def_property_readonly("name", &Backend::name)
         .def_property_readonly("is_cpu", &Backend::is_cpu)
         .def_property_readonly("n_threads", &Backend::n_threads)
-        .def("set_n_threads", [](Backend & b, int n_threads) {
-                 b.check_process();
-                 py::gil_scoped_release release;
-                 const std::lock_guard<std::mutex> lock(b.mutex());
-                 Guard guard;
-                 b.set_n_threads(n_threads);
-             }, py::arg("n_threads"))
-        .def("compute", compute, py::arg("graph"), "Run a graph whose tensors have memory; the GIL is released.");
+        .def(
+            "set_n_threads",
+            [](Backend& b, int n_threads) {
+                b.check_process();
+                py::gil_scoped_release release;
+                const std::lock_guard<std::mutex> lock(b.mutex());
+                Guard guard;
+                b.set_n_threads(n_threads);
+            },
+            py::arg("n_threads"))
+        .def("compute", compute, py::arg("graph"),
+             "Run a graph whose tensors have memory; the GIL is released.");
 }
 
 }  // namespace ggmlpy

@@ -10,65 +10,90 @@ namespace py = pybind11;
 namespace ggmlpy {
 namespace {
 
-py::str text(const char * bytes) {
-    PyObject * s = PyUnicode_DecodeUTF8(bytes, static_cast<py::ssize_t>(std::char_traits<char>::length(bytes)),
-                                        "surrogateescape");
+py::str text(const char* bytes) {
+    PyObject* s = PyUnicode_DecodeUTF8(bytes, static_cast<py::ssize_t>(std::char_traits<char>::length(bytes)),
+                                       "surrogateescape");
     if (s == nullptr) throw py::error_already_set();
     return py::reinterpret_steal<py::str>(s);
 }
 
 template <typename T>
-py::object number_array(const gguf_context * g, std::int64_t key) {
+py::object number_array(const gguf_context* g, std::int64_t key) {
     const auto n = static_cast<py::ssize_t>(gguf_get_arr_n(g, key));
-    return py::array_t<T>(n, static_cast<const T *>(gguf_get_arr_data(g, key)));
+    return py::array_t<T>(n, static_cast<const T*>(gguf_get_arr_data(g, key)));
 }
 
-py::object array_value(const gguf_context * g, std::int64_t key) {
+py::object array_value(const gguf_context* g, std::int64_t key) {
     switch (gguf_get_arr_type(g, key)) {
-        case GGUF_TYPE_UINT8: return number_array<std::uint8_t>(g, key);
+        case GGUF_TYPE_UINT8:
+            return number_array<std::uint8_t>(g, key);
         case GGUF_TYPE_BOOL:
-        case GGUF_TYPE_INT8: return number_array<std::int8_t>(g, key);
-        case GGUF_TYPE_UINT16: return number_array<std::uint16_t>(g, key);
-        case GGUF_TYPE_INT16: return number_array<std::int16_t>(g, key);
-        case GGUF_TYPE_UINT32: return number_array<std::uint32_t>(g, key);
-        case GGUF_TYPE_INT32: return number_array<std::int32_t>(g, key);
-        case GGUF_TYPE_UINT64: return number_array<std::uint64_t>(g, key);
-        case GGUF_TYPE_INT64: return number_array<std::int64_t>(g, key);
-        case GGUF_TYPE_FLOAT32: return number_array<float>(g, key);
-        case GGUF_TYPE_FLOAT64: return number_array<double>(g, key);
+        case GGUF_TYPE_INT8:
+            return number_array<std::int8_t>(g, key);
+        case GGUF_TYPE_UINT16:
+            return number_array<std::uint16_t>(g, key);
+        case GGUF_TYPE_INT16:
+            return number_array<std::int16_t>(g, key);
+        case GGUF_TYPE_UINT32:
+            return number_array<std::uint32_t>(g, key);
+        case GGUF_TYPE_INT32:
+            return number_array<std::int32_t>(g, key);
+        case GGUF_TYPE_UINT64:
+            return number_array<std::uint64_t>(g, key);
+        case GGUF_TYPE_INT64:
+            return number_array<std::int64_t>(g, key);
+        case GGUF_TYPE_FLOAT32:
+            return number_array<float>(g, key);
+        case GGUF_TYPE_FLOAT64:
+            return number_array<double>(g, key);
         case GGUF_TYPE_STRING: {
             const std::size_t n = gguf_get_arr_n(g, key);
             py::list out(n);
             for (std::size_t i = 0; i < n; ++i) out[i] = text(gguf_get_arr_str(g, key, i));
             return out;
         }
-        default: return py::none();
+        default:
+            return py::none();
     }
 }
 
-py::object value(const gguf_context * g, std::int64_t key) {
+py::object value(const gguf_context* g, std::int64_t key) {
     switch (gguf_get_kv_type(g, key)) {
-        case GGUF_TYPE_UINT8: return py::int_(gguf_get_val_u8(g, key));
-        case GGUF_TYPE_INT8: return py::int_(gguf_get_val_i8(g, key));
-        case GGUF_TYPE_UINT16: return py::int_(gguf_get_val_u16(g, key));
-        case GGUF_TYPE_INT16: return py::int_(gguf_get_val_i16(g, key));
-        case GGUF_TYPE_UINT32: return py::int_(gguf_get_val_u32(g, key));
-        case GGUF_TYPE_INT32: return py::int_(gguf_get_val_i32(g, key));
-        case GGUF_TYPE_UINT64: return py::int_(gguf_get_val_u64(g, key));
-        case GGUF_TYPE_INT64: return py::int_(gguf_get_val_i64(g, key));
-        case GGUF_TYPE_FLOAT32: return py::float_(gguf_get_val_f32(g, key));
-        case GGUF_TYPE_FLOAT64: return py::float_(gguf_get_val_f64(g, key));
-        case GGUF_TYPE_BOOL: return py::bool_(gguf_get_val_bool(g, key));
-        case GGUF_TYPE_STRING: return text(gguf_get_val_str(g, key));
-        case GGUF_TYPE_ARRAY: return array_value(g, key);
-        default: return py::none();
+        case GGUF_TYPE_UINT8:
+            return py::int_(gguf_get_val_u8(g, key));
+        case GGUF_TYPE_INT8:
+            return py::int_(gguf_get_val_i8(g, key));
+        case GGUF_TYPE_UINT16:
+            return py::int_(gguf_get_val_u16(g, key));
+        case GGUF_TYPE_INT16:
+            return py::int_(gguf_get_val_i16(g, key));
+        case GGUF_TYPE_UINT32:
+            return py::int_(gguf_get_val_u32(g, key));
+        case GGUF_TYPE_INT32:
+            return py::int_(gguf_get_val_i32(g, key));
+        case GGUF_TYPE_UINT64:
+            return py::int_(gguf_get_val_u64(g, key));
+        case GGUF_TYPE_INT64:
+            return py::int_(gguf_get_val_i64(g, key));
+        case GGUF_TYPE_FLOAT32:
+            return py::float_(gguf_get_val_f32(g, key));
+        case GGUF_TYPE_FLOAT64:
+            return py::float_(gguf_get_val_f64(g, key));
+        case GGUF_TYPE_BOOL:
+            return py::bool_(gguf_get_val_bool(g, key));
+        case GGUF_TYPE_STRING:
+            return text(gguf_get_val_str(g, key));
+        case GGUF_TYPE_ARRAY:
+            return array_value(g, key);
+        default:
+            return py::none();
     }
 }
 
 // A Python buffer held from C++; let go of under the GIL, wherever the last reference is dropped.
-std::shared_ptr<const py::buffer_info> hold(const py::buffer & buffer) {
-    auto * info = new py::buffer_info(buffer.request());
-    return std::shared_ptr<const py::buffer_info>(info, [](const py::buffer_info * p) {
+std::shared_ptr<const py::buffer_info> hold(const py::buffer& buffer) {
+    auto* info = new py::buffer_info(buffer.request());
+    return std::shared_ptr<const py::buffer_info>(info, [](const py::buffer_info* p) {
         const py::gil_scoped_acquire acquire;
         delete p;
     });
@@ -76,11 +101,11 @@ std::shared_ptr<const py::buffer_info> hold(const py::buffer & buffer) {
 
 // A parsed GGUF file. Its tensors lie in no buffer until map_tensors() puts them over the file's memory.
 class GgufFile {
-public:
-    explicit GgufFile(const py::buffer & buffer) : memory_(hold(buffer)) {
+  public:
+    explicit GgufFile(const py::buffer& buffer) : memory_(hold(buffer)) {
         Guard guard;
         const auto size = static_cast<std::size_t>(memory_->size * memory_->itemsize);
-        ggml_context * tensors = nullptr;
+        ggml_context* tensors = nullptr;
         gguf_init_params params = {};
         params.no_alloc = true;
         params.ctx = &tensors;
@@ -109,7 +134,7 @@ public:
 
     py::dict tensors() const {
         py::dict out;
-        for (ggml_tensor * t = ggml_get_first_tensor(context_->get()); t != nullptr;
+        for (ggml_tensor* t = ggml_get_first_tensor(context_->get()); t != nullptr;
              t = ggml_get_next_tensor(context_->get(), t)) {
             out[text(t->name)] = context_->wrap(t);
         }
@@ -122,13 +147,13 @@ public:
         Guard guard;
         const std::size_t data = gguf_get_data_offset(handle_.get());
         const auto size = static_cast<std::size_t>(memory_->size * memory_->itemsize);
-        char * base = static_cast<char *>(memory_->ptr);
+        char* base = static_cast<char*>(memory_->ptr);
         auto buffer = std::make_shared<Buffer>(ggml_backend_cpu_buffer_from_ptr(base, size), memory_);
         ggml_backend_buffer_set_usage(buffer->get(), GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
-        for (ggml_tensor * t = ggml_get_first_tensor(context_->get()); t != nullptr;
+        for (ggml_tensor* t = ggml_get_first_tensor(context_->get()); t != nullptr;
              t = ggml_get_next_tensor(context_->get(), t)) {
             const std::int64_t i = gguf_find_tensor(handle_.get(), t->name);
-            char * place = base + data + gguf_get_tensor_offset(handle_.get(), i);
+            char* place = base + data + gguf_get_tensor_offset(handle_.get(), i);
             if (ggml_backend_tensor_alloc(buffer->get(), t, place) != GGML_STATUS_SUCCESS) {
                 throw GgmlFailure("cannot place tensor " + describe(t) + " in the memory map");
             }
@@ -138,9 +163,9 @@ public:
         return buffer_;
     }
 
-private:
+  private:
     struct Free {
-        void operator()(gguf_context * g) const { gguf_free(g); }
+        void operator()(gguf_context* g) const { gguf_free(g); }
     };
     std::shared_ptr<const py::buffer_info> memory_;
     std::unique_ptr<gguf_context, Free> handle_;
@@ -150,12 +175,13 @@ private:
 
 }  // namespace
 
-void bind_gguf(py::module_ & m) {
+void bind_gguf(py::module_& m) {
     py::class_<GgufFile, std::shared_ptr<GgufFile>>(m, "GgufFile", "A GGUF file in memory, tensors in place.")
-        .def(py::init<const py::buffer &>(), py::arg("buffer"))
+        .def(py::init<const py::buffer&>(), py::arg("buffer"))
         .def("metadata", &GgufFile::metadata, "The key-value pairs; arrays of numbers as NumPy arrays.")
         .def("tensors", &GgufFile::tensors, "Name to Tensor, in the file's order.")
-        .def("map_tensors", &GgufFile::map_tensors, "Give the tensors the memory of the file, without a copy.");
+        .def("map_tensors", &GgufFile::map_tensors,
+             "Give the tensors the memory of the file, without a copy.");
 }
 
 }  // namespace ggmlpy

@@ -11,41 +11,42 @@ namespace {
 template <typename T>
 struct Argument {
     using type = T;
-    static T pass(Context &, T value) { return value; }
+    static T pass(Context&, T value) { return value; }
 };
 
 template <>
-struct Argument<ggml_tensor *> {
-    using type = const Tensor &;
-    static ggml_tensor * pass(Context & context, const Tensor & t) { return context.use(t); }
+struct Argument<ggml_tensor*> {
+    using type = const Tensor&;
+    static ggml_tensor* pass(Context& context, const Tensor& t) { return context.use(t); }
 };
 
 template <>
 struct Argument<ggml_type> {
     using type = int;
-    static ggml_type pass(Context &, int t) {
+    static ggml_type pass(Context&, int t) {
         if (t < 0 || t >= GGML_TYPE_COUNT) throw py::value_error("no such ggml type: " + std::to_string(t));
         return static_cast<ggml_type>(t);
     }
 };
 
 template <typename... A>
-auto op(ggml_tensor * (*function)(ggml_context *, A...)) {
-    return [function](const ContextPtr & context, typename Argument<A>::type... arguments) {
+auto op(ggml_tensor* (*function)(ggml_context*, A...)) {
+    return [function](const ContextPtr& context, typename Argument<A>::type... arguments) {
         Guard guard;
         return context->wrap(function(context->get(), Argument<A>::pass(*context, arguments)...));
     };
 }
 
-Tensor soft_max_ext(const ContextPtr & context, const Tensor & a, const Tensor * mask, float scale, float max_bias) {
+Tensor soft_max_ext(const ContextPtr& context, const Tensor& a, const Tensor* mask, float scale,
+                    float max_bias) {
     Guard guard;
-    ggml_tensor * m = mask != nullptr ? context->use(*mask) : nullptr;
+    ggml_tensor* m = mask != nullptr ? context->use(*mask) : nullptr;
     return context->wrap(ggml_soft_max_ext(context->get(), context->use(a), m, scale, max_bias));
 }
 
 }  // namespace
 
-void bind_ops(py::module_ & m) {
+void bind_ops(py::module_& m) {
     const auto ctx = py::arg("ctx");
     const auto a = py::arg("a");
     const auto b = py::arg("b");
@@ -70,8 +71,8 @@ void bind_ops(py::module_ & m) {
     m.def("cont", op(ggml_cont), ctx, a, "A contiguous copy.");
     m.def("concat", op(ggml_concat), ctx, a, b, py::arg("dim"));
     m.def("cast", op(ggml_cast), ctx, a, py::arg("type"));
-    m.def("permute", op(ggml_permute), ctx, a, py::arg("axis0"), py::arg("axis1"), py::arg("axis2"), py::arg("axis3"),
-          "axisN says where dimension N goes.");
+    m.def("permute", op(ggml_permute), ctx, a, py::arg("axis0"), py::arg("axis1"), py::arg("axis2"),
+          py::arg("axis3"), "axisN says where dimension N goes.");
     m.def("transpose", op(ggml_transpose), ctx, a, "A view with ne0 and ne1 exchanged.");
     m.def("reshape_1d", op(ggml_reshape_1d), ctx, a, ne0);
     m.def("reshape_2d", op(ggml_reshape_2d), ctx, a, ne0, ne1);
@@ -82,7 +83,8 @@ void bind_ops(py::module_ & m) {
     m.def("view_3d", op(ggml_view_3d), ctx, a, ne0, ne1, ne2, nb1, nb2, offset);
     m.def("view_4d", op(ggml_view_4d), ctx, a, ne0, ne1, ne2, ne3, nb1, nb2, nb3, offset);
     m.def("pad_ext", op(ggml_pad_ext), ctx, a, py::arg("lp0"), py::arg("rp0"), py::arg("lp1"), py::arg("rp1"),
-          py::arg("lp2"), py::arg("rp2"), py::arg("lp3"), py::arg("rp3"), "Zeros before (lp) and after (rp) each dimension.");
+          py::arg("lp2"), py::arg("rp2"), py::arg("lp3"), py::arg("rp3"),
+          "Zeros before (lp) and after (rp) each dimension.");
     m.def("im2col", op(ggml_im2col), ctx, a, b, py::arg("s0"), py::arg("s1"), py::arg("p0"), py::arg("p1"),
           py::arg("d0"), py::arg("d1"), py::arg("is_2d"), py::arg("type"),
           "The patches of b under a kernel of a's size: [KW*KH*IC, OW, OH, N].");

@@ -11,42 +11,50 @@ namespace ggmlpy {
 namespace {
 
 // NumPy's shape is ggml's ne reversed.
-std::vector<py::ssize_t> numpy_shape(const ggml_tensor * t) {
+std::vector<py::ssize_t> numpy_shape(const ggml_tensor* t) {
     std::vector<py::ssize_t> shape;
     for (int i = ggml_n_dims(t) - 1; i >= 0; --i) shape.push_back(static_cast<py::ssize_t>(t->ne[i]));
     return shape;
 }
 
-py::dtype numpy_dtype(const ggml_tensor * t) {
+py::dtype numpy_dtype(const ggml_tensor* t) {
     switch (t->type) {
-        case GGML_TYPE_F32: return py::dtype("float32");
-        case GGML_TYPE_F16: return py::dtype("float16");
-        case GGML_TYPE_F64: return py::dtype("float64");
-        case GGML_TYPE_I8: return py::dtype("int8");
-        case GGML_TYPE_I16: return py::dtype("int16");
-        case GGML_TYPE_I32: return py::dtype("int32");
-        case GGML_TYPE_I64: return py::dtype("int64");
+        case GGML_TYPE_F32:
+            return py::dtype("float32");
+        case GGML_TYPE_F16:
+            return py::dtype("float16");
+        case GGML_TYPE_F64:
+            return py::dtype("float64");
+        case GGML_TYPE_I8:
+            return py::dtype("int8");
+        case GGML_TYPE_I16:
+            return py::dtype("int16");
+        case GGML_TYPE_I32:
+            return py::dtype("int32");
+        case GGML_TYPE_I64:
+            return py::dtype("int64");
         default:
             throw GgmlFailure("NumPy has no type for " + describe(t) + ": use to_float32()");
     }
 }
 
-void require_contiguous(const ggml_tensor * t) {
-    if (!ggml_is_contiguous(t)) throw GgmlFailure("tensor " + describe(t) + " is not contiguous: use ggml.cont");
+void require_contiguous(const ggml_tensor* t) {
+    if (!ggml_is_contiguous(t))
+        throw GgmlFailure("tensor " + describe(t) + " is not contiguous: use ggml.cont");
 }
 
-py::array tensor_get(const Tensor & tensor) {
+py::array tensor_get(const Tensor& tensor) {
     Guard guard;
-    const ggml_tensor * t = tensor.allocated();
+    const ggml_tensor* t = tensor.allocated();
     require_contiguous(t);
     py::array out(numpy_dtype(t), numpy_shape(t));
     ggml_backend_tensor_get(t, out.mutable_data(), 0, ggml_nbytes(t));
     return out;
 }
 
-void tensor_set(const Tensor & tensor, const py::array & values) {
+void tensor_set(const Tensor& tensor, const py::array& values) {
     Guard guard;
-    ggml_tensor * t = tensor.allocated();
+    ggml_tensor* t = tensor.allocated();
     require_contiguous(t);
     const py::array array = py::array::ensure(values, py::array::c_style);
     const bool raw = ggml_is_quantized(t->type) || t->type == GGML_TYPE_BF16;
@@ -62,9 +70,9 @@ void tensor_set(const Tensor & tensor, const py::array & values) {
     ggml_backend_tensor_set(t, array.data(), 0, ggml_nbytes(t));
 }
 
-py::array_t<float> tensor_to_float32(const Tensor & tensor) {
+py::array_t<float> tensor_to_float32(const Tensor& tensor) {
     Guard guard;
-    const ggml_tensor * t = tensor.allocated();
+    const ggml_tensor* t = tensor.allocated();
     require_contiguous(t);
     const auto n = static_cast<std::size_t>(ggml_nelements(t));
     py::array_t<float> out(numpy_shape(t));
@@ -74,30 +82,41 @@ py::array_t<float> tensor_to_float32(const Tensor & tensor) {
     }
     std::vector<char> bytes(ggml_nbytes(t));
     ggml_backend_tensor_get(t, bytes.data(), 0, bytes.size());
-    float * to = out.mutable_data();
+    float* to = out.mutable_data();
     const auto convert = [&](auto sample) {
         using T = decltype(sample);
-        const T * from = reinterpret_cast<const T *>(bytes.data());
+        const T* from = reinterpret_cast<const T*>(bytes.data());
         for (std::size_t i = 0; i < n; ++i) to[i] = static_cast<float>(from[i]);
     };
     switch (t->type) {
-        case GGML_TYPE_F64: convert(double{}); return out;
-        case GGML_TYPE_I8: convert(std::int8_t{}); return out;
-        case GGML_TYPE_I16: convert(std::int16_t{}); return out;
-        case GGML_TYPE_I32: convert(std::int32_t{}); return out;
-        case GGML_TYPE_I64: convert(std::int64_t{}); return out;
-        default: break;
+        case GGML_TYPE_F64:
+            convert(double{});
+            return out;
+        case GGML_TYPE_I8:
+            convert(std::int8_t{});
+            return out;
+        case GGML_TYPE_I16:
+            convert(std::int16_t{});
+            return out;
+        case GGML_TYPE_I32:
+            convert(std::int32_t{});
+            return out;
+        case GGML_TYPE_I64:
+            convert(std::int64_t{});
+            return out;
+        default:
+            break;
     }
-    const ggml_type_traits * traits = ggml_get_type_traits(t->type);
+    const ggml_type_traits* traits = ggml_get_type_traits(t->type);
     if (traits->to_float == nullptr) throw GgmlFailure("ggml cannot convert " + describe(t) + " to float32");
     traits->to_float(bytes.data(), to, static_cast<std::int64_t>(n));
     return out;
 }
 
-void tensor_copy(const Tensor & from, const Tensor & to) {
+void tensor_copy(const Tensor& from, const Tensor& to) {
     Guard guard;
-    const ggml_tensor * a = from.allocated();
-    const ggml_tensor * b = to.allocated();
+    const ggml_tensor* a = from.allocated();
+    const ggml_tensor* b = to.allocated();
     if (a->type != b->type || !ggml_are_same_shape(a, b) || !ggml_are_same_stride(a, b)) {
         throw py::value_error("cannot copy " + describe(from.get()) + " into " + describe(to.get()) +
                               ": type or layout differ");
@@ -106,13 +125,14 @@ void tensor_copy(const Tensor & from, const Tensor & to) {
 }
 
 ggml_type check_type(int type) {
-    if (type < 0 || type >= GGML_TYPE_COUNT || ggml_get_type_traits(static_cast<ggml_type>(type))->type_size == 0) {
+    if (type < 0 || type >= GGML_TYPE_COUNT ||
+        ggml_get_type_traits(static_cast<ggml_type>(type))->type_size == 0) {
         throw py::value_error("no such ggml type: " + std::to_string(type));
     }
     return static_cast<ggml_type>(type);
 }
 
-Tensor new_tensor(const ContextPtr & context, int type, const std::vector<std::int64_t> & ne) {
+Tensor new_tensor(const ContextPtr& context, int type, const std::vector<std::int64_t>& ne) {
     Guard guard;
     if (ne.empty() || ne.size() > GGML_MAX_DIMS) throw py::value_error("a tensor has one to four dimensions");
     const ggml_type t = check_type(type);
@@ -126,8 +146,9 @@ Tensor new_tensor(const ContextPtr & context, int type, const std::vector<std::i
     return context->wrap(ggml_new_tensor(context->get(), t, static_cast<int>(ne.size()), ne.data()));
 }
 
-py::bytes quantize(const py::array_t<float, py::array::c_style | py::array::forcecast> & values, int type,
-                   const std::optional<py::array_t<float, py::array::c_style | py::array::forcecast>> & imatrix) {
+py::bytes quantize(
+    const py::array_t<float, py::array::c_style | py::array::forcecast>& values, int type,
+    const std::optional<py::array_t<float, py::array::c_style | py::array::forcecast>>& imatrix) {
     Guard guard;
     const ggml_type t = check_type(type);
     if (values.ndim() < 1) throw py::value_error("quantize takes an array of one dimension or more");
@@ -145,8 +166,8 @@ py::bytes quantize(const py::array_t<float, py::array::c_style | py::array::forc
     const std::int64_t rows = values.size() / row;
     std::string out(static_cast<std::size_t>(rows) * ggml_row_size(t, row), '\0');
     {
-        const float * from = values.data();
-        const float * importance = imatrix ? imatrix->data() : nullptr;
+        const float* from = values.data();
+        const float* importance = imatrix ? imatrix->data() : nullptr;
         py::gil_scoped_release release;
         ggml_quantize_chunk(t, from, out.data(), 0, rows, row, importance);
     }
@@ -156,7 +177,7 @@ py::bytes quantize(const py::array_t<float, py::array::c_style | py::array::forc
 py::list type_table() {
     py::list out;
     for (int i = 0; i < GGML_TYPE_COUNT; ++i) {
-        const ggml_type_traits * traits = ggml_get_type_traits(static_cast<ggml_type>(i));
+        const ggml_type_traits* traits = ggml_get_type_traits(static_cast<ggml_type>(i));
         if (traits->type_size == 0 || traits->type_name == nullptr) continue;
         out.append(py::make_tuple(i, traits->type_name, traits->blck_size, traits->type_size));
     }
@@ -165,16 +186,20 @@ py::list type_table() {
 
 }  // namespace
 
-void bind_tensor(py::module_ & m) {
+void bind_tensor(py::module_& m) {
     m.def("type_table", type_table, "(value, name, block size, bytes a block) of every ggml type.");
     m.def("quantize", quantize, py::arg("values"), py::arg("type"), py::arg("imatrix") = py::none(),
           "ggml_quantize_chunk: the rows of a float32 array as bytes of a ggml type.");
     m.def("tensor_copy", tensor_copy, py::arg("source"), py::arg("destination"),
           "Copy a tensor's data into one of the same type and layout, between devices too.");
     m.def("tensor_overhead", ggml_tensor_overhead, "Bytes of context that a tensor takes.");
-    m.def("graph_overhead", [](std::size_t n) { return ggml_graph_overhead_custom(n, false); }, py::arg("max_nodes"));
-    m.def("can_mul_mat", [](int type) { return ggml_get_type_traits_cpu(check_type(type))->vec_dot != nullptr; },
-          py::arg("type"), "Whether the CPU multiplies by weights of this type as they are.");
+    m.def(
+        "graph_overhead", [](std::size_t n) { return ggml_graph_overhead_custom(n, false); },
+        py::arg("max_nodes"));
+    m.def(
+        "can_mul_mat",
+        [](int type) { return ggml_get_type_traits_cpu(check_type(type))->vec_dot != nullptr; },
+        py::arg("type"), "Whether the CPU multiplies by weights of this type as they are.");
 
     py::class_<Context, ContextPtr>(m, "Context", "A metadata arena (ggml_context, no_alloc).")
         .def(py::init([](std::size_t bytes) {
@@ -183,65 +208,72 @@ void bind_tensor(py::module_ & m) {
              }),
              py::arg("bytes"))
         .def_property_readonly("free_bytes", &Context::free_bytes)
-        .def("reset", &Context::reset, "Forget all tensors and graphs; what is left of them raises when used.")
-        .def("new_tensor", new_tensor, py::arg("type"), py::arg("ne"), "A tensor of sizes `ne` (ggml's order).");
+        .def("reset", &Context::reset,
+             "Forget all tensors and graphs; what is left of them raises when used.")
+        .def("new_tensor", new_tensor, py::arg("type"), py::arg("ne"),
+             "A tensor of sizes `ne` (ggml's order).");
 
-    py::class_<Tensor>(m, "Tensor", "A ggml_tensor. `ne` is ggml's order of sizes, `shape` NumPy's (reversed).")
+    py::class_<Tensor>(m, "Tensor",
+                       "A ggml_tensor. `ne` is ggml's order of sizes, `shape` NumPy's (reversed).")
         .def_property(
-            "name", [](const Tensor & t) { return std::string(t.get()->name); },
-            [](const Tensor & t, const std::string & name) { ggml_set_name(t.get(), name.c_str()); })
-        .def_property_readonly("type", [](const Tensor & t) { return static_cast<int>(t.get()->type); })
+            "name", [](const Tensor& t) { return std::string(t.get()->name); },
+            [](const Tensor& t, const std::string& name) { ggml_set_name(t.get(), name.c_str()); })
+        .def_property_readonly("type", [](const Tensor& t) { return static_cast<int>(t.get()->type); })
         .def_property_readonly("ne",
-                               [](const Tensor & t) {
-                                   const auto & ne = t.get()->ne;
+                               [](const Tensor& t) {
+                                   const auto& ne = t.get()->ne;
                                    return py::make_tuple(ne[0], ne[1], ne[2], ne[3]);
                                })
         .def_property_readonly("nb",
-                               [](const Tensor & t) {
-                                   const auto & nb = t.get()->nb;
+                               [](const Tensor& t) {
+                                   const auto& nb = t.get()->nb;
                                    return py::make_tuple(nb[0], nb[1], nb[2], nb[3]);
                                })
-        .def_property_readonly("shape", [](const Tensor & t) { return py::tuple(py::cast(numpy_shape(t.get()))); })
-        .def_property_readonly("nbytes", [](const Tensor & t) { return ggml_nbytes(t.get()); })
-        .def_property_readonly("is_contiguous", [](const Tensor & t) { return ggml_is_contiguous(t.get()); })
-        .def_property_readonly("is_allocated", [](const Tensor & t) { return t.get()->data != nullptr; })
-        .def("set_input", [](const Tensor & t) { ggml_set_input(t.get()); })
-        .def("set_output", [](const Tensor & t) { ggml_set_output(t.get()); })
+        .def_property_readonly("shape",
+                               [](const Tensor& t) { return py::tuple(py::cast(numpy_shape(t.get()))); })
+        .def_property_readonly("nbytes", [](const Tensor& t) { return ggml_nbytes(t.get()); })
+        .def_property_readonly("is_contiguous", [](const Tensor& t) { return ggml_is_contiguous(t.get()); })
+        .def_property_readonly("is_allocated", [](const Tensor& t) { return t.get()->data != nullptr; })
+        .def("set_input", [](const Tensor& t) { ggml_set_input(t.get()); })
+        .def("set_output", [](const Tensor& t) { ggml_set_output(t.get()); })
         .def("get", tensor_get, "A copy as an array of the tensor's own type.")
         .def("set", tensor_set, py::arg("values"), "Copy an array of the tensor's own type in.")
-        .def("to_float32", tensor_to_float32, "A copy as float32; quantised types through ggml's conversions.")
-        .def("__repr__", [](const Tensor & t) { return "<ggml.Tensor " + describe(t.get()) + ">"; });
+        .def("to_float32", tensor_to_float32,
+             "A copy as float32; quantised types through ggml's conversions.")
+        .def("__repr__", [](const Tensor& t) { return "<ggml.Tensor " + describe(t.get()) + ">"; });
 
     py::class_<Graph, std::shared_ptr<Graph>>(m, "Graph", "A computation graph in its context's memory.")
-        .def(py::init([](const ContextPtr & context, std::size_t max_nodes) {
+        .def(py::init([](const ContextPtr& context, std::size_t max_nodes) {
                  Guard guard;
                  return std::make_shared<Graph>(context, max_nodes);
              }),
              py::arg("context"), py::arg("max_nodes") = GGML_DEFAULT_GRAPH_SIZE)
-        .def("expand",
-             [](Graph & g, const Tensor & t) {
-                 Guard guard;
-                 g.expand(t);
-             },
-             py::arg("result"), "Add what `result` depends on, in order (ggml_build_forward_expand).")
+        .def(
+            "expand",
+            [](Graph& g, const Tensor& t) {
+                Guard guard;
+                g.expand(t);
+            },
+            py::arg("result"), "Add what `result` depends on, in order (ggml_build_forward_expand).")
         .def_property_readonly("n_nodes", &Graph::n_nodes);
 
     py::class_<Gallocr, std::shared_ptr<Gallocr>>(m, "Gallocr", "A graph allocator with one buffer.")
-        .def(py::init([](const Backend & backend) {
+        .def(py::init([](const Backend& backend) {
                  Guard guard;
                  return std::make_shared<Gallocr>(ggml_backend_get_default_buffer_type(backend.get()));
              }),
              py::arg("backend"))
-        .def("alloc_graph",
-             [](const std::shared_ptr<Gallocr> & self, const Graph & graph) {
-                 Guard guard;
-                 self->advance();
-                 if (!ggml_gallocr_alloc_graph(self->get(), graph.get())) {
-                     throw GgmlFailure("cannot allocate the graph's tensors: out of memory");
-                 }
-                 graph.context()->set_gallocr(self);
-             },
-             py::arg("graph"))
+        .def(
+            "alloc_graph",
+            [](const std::shared_ptr<Gallocr>& self, const Graph& graph) {
+                Guard guard;
+                self->advance();
+                if (!ggml_gallocr_alloc_graph(self->get(), graph.get())) {
+                    throw GgmlFailure("cannot allocate the graph's tensors: out of memory");
+                }
+                graph.context()->set_gallocr(self);
+            },
+            py::arg("graph"))
         .def_property_readonly("buffer_size", &Gallocr::buffer_size);
 }
 

@@ -73,7 +73,7 @@ PYBIND11_MODULE(_cpu, m) {
     m.doc() = "Instruction sets that the prebuilt ggml needs and this processor lacks.";
     m.def("missing", [] {
         pybind11::list out;
-        for (const auto & name : missing()) out.append(name);
+        for (const auto& name : missing()) out.append(name);
         return out;
     });
 }

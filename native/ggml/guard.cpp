@@ -9,12 +9,12 @@ thread_local int depth = 0;
 thread_local std::string messages;
 ggml_abort_callback_t previous_handler = nullptr;
 
-void on_abort(const char * message) {
+void on_abort(const char* message) {
     if (depth > 0) throw GgmlFailure(std::string("ggml: ") + message);
     if (previous_handler != nullptr) previous_handler(message);
 }
 
-void on_log(ggml_log_level level, const char * text, void *) {
+void on_log(ggml_log_level level, const char* text, void*) {
     if (level == GGML_LOG_LEVEL_DEBUG || level == GGML_LOG_LEVEL_INFO || depth == 0) return;
     if (messages.size() < 4096) messages += text;
 }

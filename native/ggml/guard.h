@@ -15,11 +15,11 @@ class GgmlFailure : public std::runtime_error {
 // It cannot help on ggml's worker threads, nor against a wild pointer: those are closed off by checks made
 // before ggml is called.
 class Guard {
-public:
+  public:
     Guard();
     ~Guard();
-    Guard(const Guard &) = delete;
-    Guard & operator=(const Guard &) = delete;
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
 
     // What ggml logged on this thread since the outermost Guard began (gguf says there what it refused).
     static std::string log();

@@ -3,7 +3,8 @@
 #include "ggml/bind.h"
 
 PYBIND11_MODULE(_core, m) {
-    m.doc() = "ggml for Python: contexts, tensors, operators, backends, GGUF. Use it through the package ggml.";
+    m.doc() =
+        "ggml for Python: contexts, tensors, operators, backends, GGUF. Use it through the package ggml.";
     ggmlpy::install_abort_handler();
     ggmlpy::install_log_handler();
     ggmlpy::register_failure();

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from asr.convert.checkpoint_pickle import load_state_dict
-from asr.convert.sentencepiece import parse_sentencepiece
+from asr.sentencepiece import parse_sentencepiece
 from asr.convert.torch_checkpoint import open_checkpoint
 from asr.errors import ModelFormatError
 

@@ -1,7 +1,9 @@
-"""The pieces of a SentencePiece model, read from its protocol-buffer bytes.
+"""The pieces of a SentencePiece model and its rules of spacing, read from its protocol-buffer bytes.
 
 Only what transcription needs of ``ModelProto`` (sentencepiece_model.proto): field 1, repeated
-``SentencePiece { 1: string piece, 2: float score, 3: enum type }``; all other fields are skipped.
+``SentencePiece { 1: string piece, 2: float score, 3: enum type }``; of field 2, ``TrainerSpec``,
+``44: string unk_surface``; of field 3, ``NormalizerSpec``, ``3: bool add_dummy_prefix`` and
+``4: bool remove_extra_whitespaces``. All other fields are skipped.
 """
 
 from __future__ import annotations
@@ -22,6 +24,41 @@ class Piece:
     text: str
     score: float
     type: int
+
+
+@dataclass(frozen=True, slots=True)
+class TextRules:
+    """How a model puts text together; the defaults are SentencePiece's."""
+
+    add_dummy_prefix: bool = True
+    remove_extra_whitespaces: bool = True
+    unk_surface: str = " ⁇ "
+
+
+def parse_text_rules(data: bytes, label: str) -> TextRules:
+    """The rules of a serialised SentencePiece model.
+
+    :param label: names the file in messages.
+    :raises ModelFormatError: the bytes are no SentencePiece model.
+    """
+    rules: dict[str, bool | str] = {}
+    try:
+        for spec, message in _fields(data):
+            if spec not in (2, 3) or not isinstance(message, bytes):
+                continue
+            for field, value in _fields(message):
+                if spec == 2 and field == 44 and isinstance(value, bytes):
+                    rules["unk_surface"] = value.decode("utf-8")
+                elif spec == 3 and field in (3, 4) and isinstance(value, int):
+                    rules["add_dummy_prefix" if field == 3 else "remove_extra_whitespaces"] = bool(value)
+    except ValueError as error:
+        raise ModelFormatError(f"{label} is no SentencePiece model: {error}") from error
+    defaults = TextRules()
+    return TextRules(
+        bool(rules.get("add_dummy_prefix", defaults.add_dummy_prefix)),
+        bool(rules.get("remove_extra_whitespaces", defaults.remove_extra_whitespaces)),
+        str(rules.get("unk_surface", defaults.unk_surface)),
+    )
 
 
 def parse_sentencepiece(data: bytes, label: str) -> list[Piece]:
