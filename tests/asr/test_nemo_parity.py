@@ -38,6 +38,14 @@ HEAD_CASES = [
     for c in CLIPS
     for h in RECIPES[n]["heads"]
 ]
+# The long clip's mel is stored for two of the four front ends.
+STORED_MELS = {path.stem: set(np.load(path).files) for path in (FIXTURES / "mel").glob("*.npz")}
+MEL_CASES = [
+    pytest.param(n, c, id=f"{n}-{c}")
+    for n, r in RECIPES.items()
+    for c in CLIPS
+    if c in STORED_MELS[f"{r['n_mels']}-{r['normalize']}"]
+]
 CTC_CASES = [
     pytest.param(n, c, id=f"{n}-{c}") for n, r in RECIPES.items() if "ctc" in r["heads"] for c in CLIPS
 ]
@@ -55,14 +63,11 @@ def test_all_fixtures_are_here() -> None:
     assert {("ctc",), ("rnnt",), ("tdt",), ("tdt", "ctc"), ("rnnt", "ctc")} <= heads
 
 
-@pytest.mark.parametrize(("name", "clip"), [(n, c) for n in RECIPES for c in CLIPS])
+@pytest.mark.parametrize(("name", "clip"), MEL_CASES)
 def test_log_mel(
     name: str, clip: str, tiny_model: ModelOf, nemo_fixture: Callable[[str], Any], clips: dict[str, Array]
 ) -> None:
-    mels = nemo_fixture(name).mels
-    if clip not in mels:
-        pytest.skip("this front end's mel is not stored for the long clip")
-    expected = mels[clip]
+    expected = nemo_fixture(name).mels[clip]
     mel = tiny_model(name, 0).log_mel(clips[clip])
     assert mel.dtype == np.float32
     assert mel.shape == expected.shape
