@@ -150,6 +150,10 @@ class Backend:
                 _building.session = None
             self._core.allocate([*(capture.tensor for capture in session.captures), output])
             for tensor, array in session.inputs:
+                if not tensor.is_allocated:
+                    raise ValueError(
+                        f"the graph does not use the input {tensor!r} that was registered for it"
+                    )
                 tensor.set(array)
             self._core.run(cancel)
             for capture in session.captures:

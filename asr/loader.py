@@ -69,12 +69,13 @@ class ModelLoader:
                 return
             self._file.map_tensors()
             self._weights |= self._stored
-            converted = {
-                name: tensor.to_float32()
-                for name, tensor in self._stored.items()
-                if not _usable(name, tensor)
-            }
-            self._place(converted)
+            self._place(
+                {
+                    name: self._to_float32(name, tensor)
+                    for name, tensor in self._stored.items()
+                    if not _usable(name, tensor)
+                }
+            )
             if self.device.lower() != "cpu":
                 self._upload([name for name in self._stored if name.startswith("encoder.")])
             self._realized = True
@@ -82,6 +83,12 @@ class ModelLoader:
     def add_derived(self, arrays: Mapping[str, npt.NDArray[np.float32]]) -> None:
         """Adds float32 weights computed from stored ones (folded norms, transposed kernels)."""
         self._place(arrays, self.device)
+
+    def _to_float32(self, name: str, tensor: ggml.Tensor) -> npt.NDArray[np.float32]:
+        try:
+            return tensor.to_float32()
+        except ggml.GgmlError as error:  # q8_1 and q8_K, which are for intermediate results
+            raise ModelFormatError(f"{self.path}: the weight {name} cannot be used: {error}") from None
 
     def _place(self, arrays: Mapping[str, npt.NDArray[np.float32]], device: str = "cpu") -> None:
         if not arrays:

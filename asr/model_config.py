@@ -152,6 +152,9 @@ def _encoder(data: _Metadata, shapes: Shapes) -> Encoder:
         att_context_style=data.get(at + "att_context_style", str, "regular"),
     )
     _check_encoder(encoder, data.path)
+    # Every number of the file may be wrong: nothing is made so many times over before the tensors agree.
+    if f"encoder.layers.{encoder.n_layers - 1}.norm_out.weight" not in shapes:
+        raise ModelFormatError(f"{data.path}: tensors of its {encoder.n_layers} encoder layers are missing")
     return encoder
 
 
@@ -192,6 +195,9 @@ def _transducer(data: _Metadata, shapes: Shapes) -> Transducer | None:
     activation = data.get("parakeet.joint.activation", str, "relu")
     if activation != "relu":
         raise ModelFormatError(f"{data.path}: joint activation {activation!r} is not supported, only relu")
+    durations = data.integers("parakeet.tdt.durations")
+    if any(duration < 0 for duration in durations):
+        raise ModelFormatError(f"{data.path}: a duration of parakeet.tdt.durations is negative")
     return Transducer(
         pred_hidden=embedding[-1],
         pred_rnn_layers=layers,
@@ -199,7 +205,7 @@ def _transducer(data: _Metadata, shapes: Shapes) -> Transducer | None:
         activation=activation,
         joint_out="joint.joint_net.2",
         max_symbols=data.positive("parakeet.decoding.max_symbols", 10),
-        durations=data.integers("parakeet.tdt.durations"),
+        durations=durations,
     )
 
 

@@ -31,6 +31,7 @@ PersistentBackend::PersistentBackend(std::shared_ptr<ggmlpy::Backend> backend, s
 
 ggmlpy::ContextPtr PersistentBackend::begin() {
     backend_->check_process();
+    requests_at_begin_ = cancel_requests_;
     graph_.reset();
     context_->reset();
     return context_;
@@ -72,9 +73,11 @@ void PersistentBackend::allocate(const std::vector<Tensor>& outputs) {
 
 void PersistentBackend::run(const py::object& cancel) {
     if (!graph_) throw GgmlFailure("there is no graph to run: allocate one first");
-    exclusive(cancel, [this](Interrupt& interrupt) {
+    const auto seen = [this] { return requests_at_begin_; };
+    exclusive(cancel, seen, [this](Interrupt& interrupt) {
         Guard guard;
         check_computable(*graph_, backend_->get());
+        check_indices(*graph_);
         step(graph_->get(), interrupt);
     });
 }

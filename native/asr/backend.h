@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "asr/interrupt.h"
@@ -31,16 +32,23 @@ class PersistentBackend {
     // For loops over graphs of their own: calls `body(interrupt)` with the backend locked and the GIL
     // released; the body runs its graphs with step().
     template <typename Body>
-    void exclusive(const pybind11::object& cancel, Body&& body);
+    void exclusive(const pybind11::object& cancel, Body&& body) {
+        exclusive(cancel, [this] { return cancel_requests_.load(); }, std::forward<Body>(body));
+    }
     void step(ggml_cgraph* graph, Interrupt& interrupt);
 
-    void cancel() { cancel_requested_ = true; }
+    // Stops what runs now: a loop in exclusive(), or a graph from its begin() on.
+    void cancel() { ++cancel_requests_; }
     std::uint64_t graphs_run() const { return graphs_run_; }
     std::size_t compute_buffer_size() const { return gallocr_ ? gallocr_->buffer_size() : 0; }
     // Where the compute buffer begins: the same for ever once the largest graph was seen. 0 before the first.
     std::uintptr_t compute_buffer_address() const { return buffer_address_; }
 
   private:
+    // `seen` says, once it is our turn, how many requests to cancel were made for what went before.
+    template <typename Seen, typename Body>
+    void exclusive(const pybind11::object& cancel, Seen&& seen, Body&& body);
+
     std::shared_ptr<ggmlpy::Backend> backend_;
     std::size_t max_nodes_;
     ggmlpy::ContextPtr context_;
@@ -49,7 +57,8 @@ class PersistentBackend {
     std::vector<int> output_nodes_;  // of the last graph
     std::uintptr_t buffer_address_ = 0;
     std::atomic<std::uint64_t> graphs_run_{0};
-    std::atomic<bool> cancel_requested_{false};
+    std::atomic<std::uint64_t> cancel_requests_{0};
+    std::uint64_t requests_at_begin_ = 0;
 };
 
 // Puts the interrupt's callback into a CPU backend for as long as it lives.
@@ -64,14 +73,14 @@ class InterruptScope {
     ggml_backend_t cpu_;
 };
 
-template <typename Body>
-void PersistentBackend::exclusive(const pybind11::object& cancel, Body&& body) {
+template <typename Seen, typename Body>
+void PersistentBackend::exclusive(const pybind11::object& cancel, Seen&& seen, Body&& body) {
     backend_->check_process();
-    Interrupt interrupt(cancel, cancel_requested_);
+    Interrupt interrupt(cancel, cancel_requests_);
     {
         const pybind11::gil_scoped_release release;
         const std::lock_guard<std::mutex> lock(backend_->mutex());
-        cancel_requested_ = false;
+        interrupt.begin(seen());
         const InterruptScope scope(*backend_, interrupt);
         body(interrupt);
     }

@@ -7,12 +7,12 @@ namespace {
 constexpr std::chrono::milliseconds poll_interval{20};
 }
 
-Interrupt::Interrupt(py::object cancel, const std::atomic<bool>& requested)
-    : cancel_(std::move(cancel)), requested_(requested) {}
+Interrupt::Interrupt(py::object cancel, const std::atomic<std::uint64_t>& requests)
+    : cancel_(std::move(cancel)), requests_(requests) {}
 
 bool Interrupt::should_stop() noexcept {
     if (stopped_) return true;
-    if (requested_.load(std::memory_order_relaxed)) {
+    if (requests_.load(std::memory_order_relaxed) != seen_) {
         stopped_ = true;
         return true;
     }

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <exception>
 
 namespace asr {
@@ -14,7 +15,9 @@ namespace asr {
 // run on the main thread only) and asks the `cancel` object (anything with is_set(), or None).
 class Interrupt {
   public:
-    Interrupt(pybind11::object cancel, const std::atomic<bool>& requested);
+    Interrupt(pybind11::object cancel, const std::atomic<std::uint64_t>& requests);
+    // Requests made so far are those up to `requests`; what comes after them stops the work.
+    void begin(std::uint64_t requests) noexcept { seen_ = requests; }
     bool should_stop() noexcept;
     bool stopped() const noexcept { return stopped_; }
     // Under the GIL: raises what stopped the work, asr.Cancelled or the signal handler's exception.
@@ -24,7 +27,8 @@ class Interrupt {
 
   private:
     pybind11::object cancel_;
-    const std::atomic<bool>& requested_;
+    const std::atomic<std::uint64_t>& requests_;
+    std::uint64_t seen_ = 0;
     std::exception_ptr error_;
     std::chrono::steady_clock::time_point next_poll_;
     bool stopped_ = false;

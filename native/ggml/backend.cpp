@@ -21,6 +21,10 @@ long current_pid() {
 bool forked_since(long pid) { return current_pid() != pid; }
 
 Threadpool::Threadpool(int n_threads) : n_threads_(n_threads < 1 ? 1 : n_threads), pid_(current_pid()) {
+    if (n_threads_ > GGML_MAX_N_THREADS) {
+        throw GgmlFailure("ggml runs at most " + std::to_string(GGML_MAX_N_THREADS) + " threads, not " +
+                          std::to_string(n_threads_));
+    }
     ggml_threadpool_params params = ggml_threadpool_params_default(n_threads_);
     handle_ = ggml_threadpool_new(&params);
     if (handle_ == nullptr) throw GgmlFailure("cannot start " + std::to_string(n_threads_) + " threads");

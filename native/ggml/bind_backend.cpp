@@ -42,6 +42,12 @@ std::size_t device_memory(ggml_backend_dev_t device, bool total) {
 
 std::shared_ptr<Buffer> alloc_ctx_tensors(const ContextPtr& context, const Backend& backend) {
     Guard guard;
+    bool anything = false;
+    for (ggml_tensor* t = ggml_get_first_tensor(context->get()); t != nullptr;
+         t = ggml_get_next_tensor(context->get(), t)) {
+        anything = anything || (t->data == nullptr && t->view_src == nullptr);
+    }
+    if (!anything) throw GgmlFailure("the context has no tensor that needs memory");
     auto buffer = std::make_shared<Buffer>(ggml_backend_alloc_ctx_tensors(context->get(), backend.get()));
     context->keep(buffer);
     return buffer;
@@ -53,6 +59,7 @@ void compute(Backend& backend, const Graph& graph) {
     const std::lock_guard<std::mutex> lock(backend.mutex());
     Guard guard;
     check_computable(graph, backend.get());
+    check_indices(graph);
     const ggml_status status = ggml_backend_graph_compute(backend.get(), graph.get());
     if (status != GGML_STATUS_SUCCESS)
         throw GgmlFailure(std::string("compute failed: ") + ggml_status_to_string(status));

@@ -10,12 +10,8 @@ namespace py = pybind11;
 namespace ggmlpy {
 namespace {
 
-py::str text(const char* bytes) {
-    PyObject* s = PyUnicode_DecodeUTF8(bytes, static_cast<py::ssize_t>(std::char_traits<char>::length(bytes)),
-                                       "surrogateescape");
-    if (s == nullptr) throw py::error_already_set();
-    return py::reinterpret_steal<py::str>(s);
-}
+constexpr std::uintptr_t kBufferAlignment = 32;  // ggml's TENSOR_ALIGNMENT, which it asserts
+constexpr std::uintptr_t kTensorAlignment = 16;  // malloc's, enough for every element and vector load
 
 template <typename T>
 py::object number_array(const gguf_context* g, std::int64_t key) {
@@ -112,6 +108,10 @@ class GgufFile {
         handle_.reset(gguf_init_from_buffer(memory_->ptr, size, params));
         if (!handle_) throw GgmlFailure("not a readable GGUF file: " + Guard::log());
         context_ = std::make_shared<Context>(tensors);
+        for (ggml_tensor* t = ggml_get_first_tensor(tensors); t != nullptr;
+             t = ggml_get_next_tensor(tensors, t)) {
+            check_sizes(t);  // the sizes below overflow otherwise
+        }
         const std::size_t data = gguf_get_data_offset(handle_.get());
         for (std::int64_t i = 0; i < gguf_get_n_tensors(handle_.get()); ++i) {
             const std::size_t begin = gguf_get_tensor_offset(handle_.get(), i);
@@ -148,7 +148,14 @@ class GgufFile {
         const std::size_t data = gguf_get_data_offset(handle_.get());
         const auto size = static_cast<std::size_t>(memory_->size * memory_->itemsize);
         char* base = static_cast<char*>(memory_->ptr);
-        auto buffer = std::make_shared<Buffer>(ggml_backend_cpu_buffer_from_ptr(base, size), memory_);
+        // ggml wants the buffer aligned more than Python's own objects are; a memory map is.
+        const auto odd = reinterpret_cast<std::uintptr_t>(base) % kBufferAlignment;
+        if (odd % kTensorAlignment != 0) {
+            throw GgmlFailure("tensors cannot be used in this memory: it is not aligned to " +
+                              std::to_string(kTensorAlignment) + " bytes");
+        }
+        auto buffer =
+            std::make_shared<Buffer>(ggml_backend_cpu_buffer_from_ptr(base - odd, size + odd), memory_);
         ggml_backend_buffer_set_usage(buffer->get(), GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
         for (ggml_tensor* t = ggml_get_first_tensor(context_->get()); t != nullptr;
              t = ggml_get_next_tensor(context_->get(), t)) {

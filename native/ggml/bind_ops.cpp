@@ -23,18 +23,36 @@ struct Argument<ggml_tensor*> {
 template <>
 struct Argument<ggml_type> {
     using type = int;
-    static ggml_type pass(Context&, int t) {
-        if (t < 0 || t >= GGML_TYPE_COUNT) throw py::value_error("no such ggml type: " + std::to_string(t));
-        return static_cast<ggml_type>(t);
-    }
+    static ggml_type pass(Context&, int t) { return check_type(t); }
 };
 
 template <typename... A>
 auto op(ggml_tensor* (*function)(ggml_context*, A...)) {
     return [function](const ContextPtr& context, typename Argument<A>::type... arguments) {
         Guard guard;
-        return context->wrap(function(context->get(), Argument<A>::pass(*context, arguments)...));
+        ggml_tensor* result = function(context->get(), Argument<A>::pass(*context, arguments)...);
+        check_sizes(result);
+        return context->wrap(result);
     };
+}
+
+// ggml divides by the strides of a convolution.
+void check_strides(std::initializer_list<int> strides_and_dilations) {
+    for (const int n : strides_and_dilations) {
+        if (n < 1) throw py::value_error("a stride or dilation must be 1 or more, not " + std::to_string(n));
+    }
+}
+
+Tensor im2col(const ContextPtr& context, const Tensor& a, const Tensor& b, int s0, int s1, int p0, int p1,
+              int d0, int d1, bool is_2d, int type) {
+    check_strides({s0, is_2d ? s1 : 1, d0, is_2d ? d1 : 1});
+    return op(ggml_im2col)(context, a, b, s0, s1, p0, p1, d0, d1, is_2d, type);
+}
+
+Tensor conv_2d_dw_direct(const ContextPtr& context, const Tensor& a, const Tensor& b, int stride0,
+                         int stride1, int pad0, int pad1, int dilation0, int dilation1) {
+    check_strides({stride0, stride1, dilation0, dilation1});
+    return op(ggml_conv_2d_dw_direct)(context, a, b, stride0, stride1, pad0, pad1, dilation0, dilation1);
 }
 
 Tensor soft_max_ext(const ContextPtr& context, const Tensor& a, const Tensor* mask, float scale,
@@ -85,10 +103,10 @@ void bind_ops(py::module_& m) {
     m.def("pad_ext", op(ggml_pad_ext), ctx, a, py::arg("lp0"), py::arg("rp0"), py::arg("lp1"), py::arg("rp1"),
           py::arg("lp2"), py::arg("rp2"), py::arg("lp3"), py::arg("rp3"),
           "Zeros before (lp) and after (rp) each dimension.");
-    m.def("im2col", op(ggml_im2col), ctx, a, b, py::arg("s0"), py::arg("s1"), py::arg("p0"), py::arg("p1"),
+    m.def("im2col", im2col, ctx, a, b, py::arg("s0"), py::arg("s1"), py::arg("p0"), py::arg("p1"),
           py::arg("d0"), py::arg("d1"), py::arg("is_2d"), py::arg("type"),
           "The patches of b under a kernel of a's size: [KW*KH*IC, OW, OH, N].");
-    m.def("conv_2d_dw_direct", op(ggml_conv_2d_dw_direct), ctx, a, b, py::arg("stride0"), py::arg("stride1"),
+    m.def("conv_2d_dw_direct", conv_2d_dw_direct, ctx, a, b, py::arg("stride0"), py::arg("stride1"),
           py::arg("pad0"), py::arg("pad1"), py::arg("dilation0"), py::arg("dilation1"),
           "Depthwise convolution; the layout of the result follows b's.");
 }

@@ -8,6 +8,15 @@
 namespace py = pybind11;
 
 namespace ggmlpy {
+
+ggml_type check_type(int type) {
+    if (type < 0 || type >= GGML_TYPE_COUNT ||
+        ggml_get_type_traits(static_cast<ggml_type>(type))->type_size == 0) {
+        throw py::value_error("no such ggml type: " + std::to_string(type));
+    }
+    return static_cast<ggml_type>(type);
+}
+
 namespace {
 
 // NumPy's shape is ggml's ne reversed.
@@ -124,14 +133,6 @@ void tensor_copy(const Tensor& from, const Tensor& to) {
     ggml_backend_tensor_copy(from.get(), to.get());
 }
 
-ggml_type check_type(int type) {
-    if (type < 0 || type >= GGML_TYPE_COUNT ||
-        ggml_get_type_traits(static_cast<ggml_type>(type))->type_size == 0) {
-        throw py::value_error("no such ggml type: " + std::to_string(type));
-    }
-    return static_cast<ggml_type>(type);
-}
-
 Tensor new_tensor(const ContextPtr& context, int type, const std::vector<std::int64_t>& ne) {
     Guard guard;
     if (ne.empty() || ne.size() > GGML_MAX_DIMS) throw py::value_error("a tensor has one to four dimensions");
@@ -143,7 +144,9 @@ Tensor new_tensor(const ContextPtr& context, int type, const std::vector<std::in
         throw py::value_error(std::string("rows of type ") + ggml_type_name(t) + " come in blocks of " +
                               std::to_string(ggml_blck_size(t)) + ", not " + std::to_string(ne[0]));
     }
-    return context->wrap(ggml_new_tensor(context->get(), t, static_cast<int>(ne.size()), ne.data()));
+    ggml_tensor* tensor = ggml_new_tensor(context->get(), t, static_cast<int>(ne.size()), ne.data());
+    check_sizes(tensor);
+    return context->wrap(tensor);
 }
 
 py::bytes quantize(
@@ -216,7 +219,7 @@ void bind_tensor(py::module_& m) {
     py::class_<Tensor>(m, "Tensor",
                        "A ggml_tensor. `ne` is ggml's order of sizes, `shape` NumPy's (reversed).")
         .def_property(
-            "name", [](const Tensor& t) { return std::string(t.get()->name); },
+            "name", [](const Tensor& t) { return text(t.get()->name); },
             [](const Tensor& t, const std::string& name) { ggml_set_name(t.get(), name.c_str()); })
         .def_property_readonly("type", [](const Tensor& t) { return static_cast<int>(t.get()->type); })
         .def_property_readonly("ne",
@@ -267,11 +270,7 @@ void bind_tensor(py::module_& m) {
             "alloc_graph",
             [](const std::shared_ptr<Gallocr>& self, const Graph& graph) {
                 Guard guard;
-                self->advance();
-                if (!ggml_gallocr_alloc_graph(self->get(), graph.get())) {
-                    throw GgmlFailure("cannot allocate the graph's tensors: out of memory");
-                }
-                graph.context()->set_gallocr(self);
+                allocate(self, graph);
             },
             py::arg("graph"))
         .def_property_readonly("buffer_size", &Gallocr::buffer_size);

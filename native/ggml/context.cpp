@@ -1,6 +1,7 @@
 #include "ggml/context.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "ggml/guard.h"
 
@@ -54,25 +55,59 @@ std::size_t Context::free_bytes() const {
 void Context::reset() {
     ggml_reset(handle_.get());
     kept_.clear();
+    used_.clear();
     gallocr_.reset();
+    placed_.clear();
     ++generation_;
 }
 
 ggml_tensor* Context::use(const Tensor& t) {
     ggml_tensor* raw = t.get();
-    if (t.context().get() != this) keep(t.context());
+    Context* other = t.context().get();
+    if (other == this) return raw;
+    // A graph uses a handful of others, most often the same one in a row.
+    const auto same = [&](const Used& u) {
+        return u.context.get() == other && u.generation == other->generation_ &&
+               u.allocations == other->allocations_;
+    };
+    if (std::find_if(used_.rbegin(), used_.rend(), same) == used_.rend()) {
+        used_.push_back({t.context(), other->generation_, other->allocations_});
+    }
     return raw;
 }
 
+void Context::check_used() const {
+    for (const Used& used : used_) {
+        if (used.context->generation_ != used.generation) {
+            throw GgmlFailure("the graph uses a tensor of another context, which was reset since");
+        }
+        if (used.context->allocations_ != used.allocations || used.context->allocation_is_stale()) {
+            throw GgmlFailure("the graph uses a tensor whose graph allocator has since moved it");
+        }
+    }
+}
+
 void Context::keep(const std::shared_ptr<const void>& what) {
-    // A graph refers to a handful of others, most often the same one in a row.
     const auto same = [&](const auto& k) { return k == what; };
     if (std::find_if(kept_.rbegin(), kept_.rend(), same) == kept_.rend()) kept_.push_back(what);
 }
 
-void Context::set_gallocr(const std::shared_ptr<Gallocr>& gallocr) {
+void Context::set_gallocr(const std::shared_ptr<Gallocr>& gallocr,
+                          std::unordered_set<const ggml_tensor*> placed) {
     gallocr_ = gallocr;
     gallocr_generation_ = gallocr->generation();
+    placed_ = std::move(placed);
+}
+
+void Context::forget_gallocr() {
+    for (ggml_tensor* t = ggml_get_first_tensor(get()); t != nullptr; t = ggml_get_next_tensor(get(), t)) {
+        if (placed_.count(t) + placed_.count(t->view_src) == 0) continue;
+        t->data = nullptr;
+        t->buffer = nullptr;
+    }
+    if (!placed_.empty()) ++allocations_;
+    placed_.clear();
+    gallocr_.reset();
 }
 
 bool Context::allocation_is_stale() const {
@@ -99,7 +134,55 @@ ggml_cgraph* Graph::get() const {
 
 void Graph::expand(const Tensor& result) { ggml_build_forward_expand(get(), context_->use(result)); }
 
+void allocate(const std::shared_ptr<Gallocr>& gallocr, const Graph& graph) {
+    ggml_cgraph* g = graph.get();
+    const ContextPtr& context = graph.context();
+    context->forget_gallocr();
+    std::unordered_set<const ggml_tensor*> own;
+    std::unordered_set<const ggml_tensor*> placed;
+    for (ggml_tensor* t = ggml_get_first_tensor(context->get()); t != nullptr;
+         t = ggml_get_next_tensor(context->get(), t)) {
+        own.insert(t);
+        if (t->data == nullptr) placed.insert(t);
+    }
+    // The allocator would place a tensor of another context too, which then does not know of it.
+    const auto check = [&](const ggml_tensor* t) {
+        if (t != nullptr && t->data == nullptr && own.count(t) == 0 && ggml_nelements(t) > 0) {
+            throw GgmlFailure("tensor " + describe(t) +
+                              " of another context has no memory: allocate it first");
+        }
+    };
+    for (int i = 0; i < ggml_graph_n_nodes(g); ++i) {
+        const ggml_tensor* node = ggml_graph_node(g, i);
+        check(node);
+        for (const ggml_tensor* src : node->src) check(src);
+    }
+    gallocr->advance();
+    if (!ggml_gallocr_alloc_graph(gallocr->get(), g))
+        throw GgmlFailure("cannot allocate the graph's tensors: out of memory");
+    for (auto t = placed.begin(); t != placed.end();)
+        t = (*t)->data == nullptr ? placed.erase(t) : std::next(t);
+    context->set_gallocr(gallocr, std::move(placed));
+}
+
+void check_sizes(const ggml_tensor* t) {
+    // No type takes more than 16 bytes an element.
+    std::int64_t left = std::numeric_limits<std::int64_t>::max() / 16;
+    for (const std::int64_t n : t->ne) {
+        if (n < 0) throw GgmlFailure("tensor " + describe(t) + " would have a negative size");
+        if (n > 1) left /= n;
+    }
+    if (left == 0) throw GgmlFailure("tensor " + describe(t) + " would be larger than any memory");
+    if (t->view_src == nullptr || ggml_nbytes(t) == 0) return;
+    const std::size_t end = ggml_nbytes(t->view_src);
+    if (t->view_offs > end || ggml_nbytes(t) > end - t->view_offs) {
+        throw GgmlFailure("the view " + describe(t) + " ends past the " + std::to_string(end) + " bytes of " +
+                          describe(t->view_src));
+    }
+}
+
 void check_computable(const Graph& graph, ggml_backend_t backend) {
+    graph.context()->check_used();
     if (graph.context()->allocation_is_stale()) {
         throw GgmlFailure("the graph's allocator has since allocated another graph: allocate this one again");
     }
@@ -119,6 +202,25 @@ void check_computable(const Graph& graph, ggml_backend_t backend) {
         if (device != nullptr && !ggml_backend_dev_supports_op(device, node)) {
             throw GgmlFailure(std::string("device ") + ggml_backend_dev_name(device) + " cannot compute " +
                               ggml_op_desc(node) + " for " + describe(node));
+        }
+    }
+}
+
+void check_indices(const Graph& graph) {
+    ggml_cgraph* g = graph.get();
+    for (int k = 0; k < ggml_graph_n_nodes(g); ++k) {
+        const ggml_tensor* node = ggml_graph_node(g, k);
+        const ggml_tensor* rows = node->src[1];
+        if (node->op != GGML_OP_GET_ROWS || rows->op != GGML_OP_NONE || !ggml_is_contiguous(rows)) continue;
+        const ggml_backend_buffer_t buffer =
+            rows->view_src != nullptr ? rows->view_src->buffer : rows->buffer;
+        if (buffer == nullptr || !ggml_backend_buffer_is_host(buffer)) continue;
+        const auto* index = static_cast<const std::int32_t*>(rows->data);
+        for (std::int64_t i = 0; i < ggml_nelements(rows); ++i) {
+            if (index[i] < 0 || index[i] >= node->src[0]->ne[1]) {
+                throw GgmlFailure("there is no row " + std::to_string(index[i]) + " in " +
+                                  describe(node->src[0]));
+            }
         }
     }
 }

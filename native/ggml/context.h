@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "ggml-alloc.h"
@@ -63,10 +64,16 @@ class Context : public std::enable_shared_from_this<Context> {
     Tensor wrap(ggml_tensor* t) { return Tensor(t, shared_from_this()); }
     // The raw tensor of an argument; a tensor of another context is kept alive by this one.
     ggml_tensor* use(const Tensor& t);
+    // Throws GgmlFailure when a context that a tensor was used from was reset since.
+    void check_used() const;
     void keep(const std::shared_ptr<const void>& what);
 
     // Set while the tensors lie in a graph allocator's buffer.
-    void set_gallocr(const std::shared_ptr<Gallocr>& gallocr);
+    void set_gallocr(const std::shared_ptr<Gallocr>& gallocr,
+                     std::unordered_set<const ggml_tensor*> placed = {});
+    // Takes the memory away from the tensors that a graph allocator gave it to: ggml would otherwise leave
+    // them where they are, in a buffer that may be gone.
+    void forget_gallocr();
     bool allocation_is_stale() const;
 
   private:
@@ -74,9 +81,17 @@ class Context : public std::enable_shared_from_this<Context> {
         void operator()(ggml_context* c) const { ggml_free(c); }
     };
     std::unique_ptr<ggml_context, Free> handle_;
+    struct Used {
+        std::shared_ptr<Context> context;
+        std::uint64_t generation;
+        std::uint64_t allocations;
+    };
     std::vector<std::shared_ptr<const void>> kept_;
+    std::vector<Used> used_;  // contexts of the tensors that this one's refer to
     std::shared_ptr<Gallocr> gallocr_;
+    std::unordered_set<const ggml_tensor*> placed_;  // the tensors that lie in gallocr_'s buffer
     std::uint64_t gallocr_generation_ = 0;
+    std::uint64_t allocations_ = 0;  // how often a graph allocator's memory was taken away
     std::uint64_t generation_ = 0;
 };
 
@@ -98,8 +113,19 @@ class Graph {
     std::uint64_t generation_;
 };
 
+// Gives the graph's tensors memory from the allocator, again where they had some from it or another one.
+void allocate(const std::shared_ptr<Gallocr>& gallocr, const Graph& graph);
+
+// Throws GgmlFailure when ggml would read or write past the memory of a tensor: a size that is negative or
+// overflows, a view that ends behind what it looks at. ggml itself checks less.
+void check_sizes(const ggml_tensor* t);
+
 // Throws GgmlFailure unless every node has memory and the device of `backend` can compute it.
 void check_computable(const Graph& graph, ggml_backend_t backend);
+
+// Throws GgmlFailure when a get_rows asks for a row that is not there: ggml would find that out on a worker
+// thread, where nothing can be thrown. Only for indices that are there before the graph runs.
+void check_indices(const Graph& graph);
 
 // "name [3, 4]" for messages; ne order.
 std::string describe(const ggml_tensor* t);

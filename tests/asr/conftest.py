@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -95,3 +96,80 @@ def tiny_model(
         return asr.load_model(gguf_path(name), n_threads=1, att_context_size=context)
 
     return load
+
+
+@dataclass
+class GgufContent:
+    """A GGUF file taken apart, to be changed and written again.
+
+    ``pairs``: the type of a value and the value; of an array the types of array and elements and a list.
+    ``tensors``: NumPy's shape, the ggml type and the bytes.
+    """
+
+    pairs: dict[str, tuple[tuple[int, ...], Any]]
+    tensors: dict[str, tuple[tuple[int, ...], int, bytes]]
+
+    def array(self, name: str) -> npt.NDArray[np.float32]:
+        """A copy of a float32 tensor."""
+        shape, type, data = self.tensors[name]
+        assert type == 0
+        return np.frombuffer(data, np.float32).reshape(shape).copy()
+
+    def set_array(self, name: str, values: npt.NDArray[np.float32]) -> None:
+        """Puts a float32 tensor in place."""
+        self.tensors[name] = (values.shape, 0, np.ascontiguousarray(values, np.float32).tobytes())
+
+    def write(self, path: Path) -> Path:
+        """Writes the file; returns ``path``."""
+        path.write_bytes(_gguf_bytes(self))
+        return path
+
+
+# The numbers of GGUFValueType; 8 is text and 9 an array.
+_SCALARS = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
+
+
+def _value(types: Sequence[int], value: Any) -> bytes:
+    if types[0] == 9:
+        head = struct.pack("<IQ", types[1], len(value))
+        return head + b"".join(_value(types[1:], item) for item in value)
+    if types[0] == 8:
+        text = value.encode("utf-8")
+        return struct.pack("<Q", len(text)) + text
+    return struct.pack("<" + _SCALARS[types[0]], value)
+
+
+def _gguf_bytes(content: GgufContent) -> bytes:
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(content.tensors), len(content.pairs))
+    for key, (types, value) in content.pairs.items():
+        head += _value((8,), key) + struct.pack("<I", types[0]) + _value(types, value)
+    blobs: list[bytes] = []
+    offset = 0
+    for name, (shape, type, data) in content.tensors.items():
+        head += _value((8,), name)
+        head += struct.pack(f"<I{len(shape)}QIQ", len(shape), *reversed(shape), type, offset)
+        blobs.append(data + b"\0" * (-len(data) % 32))
+        offset += len(blobs[-1])
+    return head + b"\0" * (-len(head) % 32) + b"".join(blobs)
+
+
+@pytest.fixture(scope="session")
+def gguf_content() -> Callable[[Path], GgufContent]:
+    """A function that takes a GGUF file apart."""
+
+    def read(path: Path) -> GgufContent:
+        from gguf import GGUFReader
+
+        reader = GGUFReader(path)
+        pairs = {
+            field.name: (tuple(int(t) for t in field.types), field.contents())
+            for field in reader.fields.values()
+            if not field.name.startswith("GGUF.")
+        }
+        tensors = {
+            t.name: (tuple(int(n) for n in reversed(t.shape)), int(t.tensor_type), t.data.tobytes())
+            for t in reader.tensors
+        }
+        return GgufContent(pairs, tensors)
+
+    return read

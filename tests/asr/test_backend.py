@@ -1,0 +1,520 @@
+"""The persistent backend: every name of :mod:`asr.backend` and what it promises."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import asr
+import ggml
+from asr.backend import (
+    Backend,
+    Capture,
+    add_graph_input,
+    capture_graph_output,
+    clone_weight,
+    clone_weight_opt,
+    ensure_weights_realized,
+    graph_input_tensor,
+    weight_to_host_f32,
+)
+from asr.loader import ModelLoader
+from ggml import Type
+
+Array = npt.NDArray[np.float32]
+WEIGHT = "encoder.layers.0.feed_forward1.linear1.weight"
+
+ROWS = np.random.default_rng(3).standard_normal((7, 16)).astype(np.float32)
+MATRIX = np.random.default_rng(4).standard_normal((5, 16)).astype(np.float32)
+
+
+def product(backend: Backend, rows: Array = ROWS) -> Array:
+    def build(ctx: ggml.Context) -> ggml.Tensor:
+        w = graph_input_tensor(ctx, Type.F32, MATRIX.shape[::-1], MATRIX)
+        x = graph_input_tensor(ctx, Type.F32, rows.shape[::-1], rows)
+        return ggml.mul_mat(ctx, w, x)
+
+    return backend.compute(build)
+
+
+def works(backend: Backend) -> bool:
+    return np.allclose(product(backend), ROWS @ MATRIX.T, atol=1e-5)
+
+
+def endless(ctx: ggml.Context) -> ggml.Tensor:
+    """A graph that takes half a minute and can be stopped after each of its thousands of nodes."""
+    w = graph_input_tensor(ctx, Type.F32, (512, 512), np.eye(512, dtype=np.float32))
+    x = w
+    for _ in range(4000):
+        x = ggml.mul_mat(ctx, w, x)
+    return x
+
+
+@pytest.fixture
+def loader(gguf_path: Callable[[str], Path]) -> ModelLoader:
+    return ModelLoader(gguf_path("tdt-ctc"))
+
+
+# What it is
+
+
+def test_threads_and_names() -> None:
+    assert Backend(0).n_threads == 1
+    assert Backend(-5).n_threads == 1
+    backend = Backend(2)
+    assert backend.n_threads == 2
+    backend.set_n_threads(3)
+    assert backend.n_threads == backend.handle.n_threads == 3
+    assert works(backend)
+    backend.set_n_threads(0)
+    assert backend.n_threads == 1
+    assert works(backend)
+    assert backend.device_name == "cpu"
+    assert isinstance(backend.handle, ggml.Backend)
+    assert backend.handle.is_cpu
+
+
+def test_unknown_device() -> None:
+    with pytest.raises(ggml.GgmlError, match="no device 'TPU'"):
+        Backend(1, "TPU")
+
+
+def test_counts_and_buffer() -> None:
+    backend = Backend(1)
+    assert (backend.graphs_run, backend.compute_buffer_size, backend.compute_buffer_address) == (0, 0, 0)
+    product(backend)
+    assert backend.graphs_run == 1
+    size, address = backend.compute_buffer_size, backend.compute_buffer_address
+    assert size > 0
+    assert address > 0
+    product(backend, ROWS[:2])
+    assert backend.graphs_run == 2
+    assert (backend.compute_buffer_size, backend.compute_buffer_address) == (size, address)
+    product(backend, np.tile(ROWS, (500, 1)))
+    assert backend.compute_buffer_size > size
+
+
+# Inputs
+
+
+def test_inputs_are_copied_after_allocation() -> None:
+    backend = Backend(1)
+    seen: list[bool] = []
+
+    def build(ctx: ggml.Context) -> ggml.Tensor:
+        x = ctx.new_tensor(Type.F32, [16, 7])
+        add_graph_input(x, ROWS)
+        seen.append(x.is_allocated)
+        with pytest.raises(ggml.GgmlError, match="no memory"):
+            x.set(ROWS)
+        return ggml.scale(ctx, x, 3.0)
+
+    assert np.allclose(backend.compute(build), 3 * ROWS)
+    assert seen == [False]
+
+
+def test_inputs_are_kept_alive_and_converted() -> None:
+    def build(ctx: ggml.Context) -> ggml.Tensor:
+        x = graph_input_tensor(ctx, Type.F32, (4, 3), np.arange(12.0).reshape(4, 3).T[:, ::-1])
+        half = graph_input_tensor(ctx, Type.F16, (4, 3), np.full((3, 4), 0.5))
+        rows = graph_input_tensor(ctx, Type.I32, (2,), [2, 0])
+        return ggml.get_rows(ctx, ggml.add(ctx, x, ggml.cast(ctx, half, Type.F32)), rows)
+
+    expected = (np.arange(12.0).reshape(4, 3).T[:, ::-1] + 0.5)[[2, 0]]
+    assert np.array_equal(Backend(1).compute(build), expected)
+
+
+def test_an_input_can_be_the_result() -> None:
+    assert np.array_equal(
+        Backend(1).compute(lambda ctx: graph_input_tensor(ctx, Type.F32, (16, 7), ROWS)), ROWS
+    )
+
+
+def test_wrong_inputs() -> None:
+    backend = Backend(1)
+    with pytest.raises(ValueError, match="shape"):
+        backend.compute(lambda ctx: graph_input_tensor(ctx, Type.F32, (16, 8), ROWS))
+    with pytest.raises(TypeError, match="q8_0"):
+        backend.compute(lambda ctx: graph_input_tensor(ctx, Type.Q8_0, (32, 1), np.zeros(32)))
+    assert works(backend)
+
+
+# Captures
+
+
+@pytest.mark.parametrize("n_captures", [0, 1, 5, 40])
+def test_any_number_of_captures(n_captures: int) -> None:
+    captures: list[Capture] = []
+
+    def build(ctx: ggml.Context) -> ggml.Tensor:
+        x = graph_input_tensor(ctx, Type.F32, (16, 7), ROWS)
+        for _ in range(50):
+            x = ggml.scale(ctx, x, 1.1)
+            if len(captures) < n_captures:
+                captures.append(capture_graph_output(x))
+        return x
+
+    result = Backend(1).compute(build)
+    assert np.allclose(result, ROWS * 1.1**50, rtol=1e-4)
+    for power, capture in enumerate(captures, 1):
+        assert capture.array.dtype == np.float32
+        assert np.allclose(capture.array, ROWS * 1.1**power, rtol=1e-4)
+
+
+def test_captures_switched_on_and_off() -> None:
+    """ggml's allocator takes over the plan of a graph of the same nodes, whatever its outputs are."""
+    backend = Backend(1)
+
+    def run(captured: tuple[int, ...]) -> dict[int, Array]:
+        captures: dict[int, Capture] = {}
+
+        def build(ctx: ggml.Context) -> ggml.Tensor:
+            x = graph_input_tensor(ctx, Type.F32, (16, 7), ROWS)
+            for step in range(6):
+                x = ggml.relu(ctx, ggml.scale(ctx, x, 1.5))
+                if step in captured:
+                    captures[step] = capture_graph_output(x)
+            return x
+
+        last = backend.compute(build)
+        return {step: capture.array for step, capture in captures.items()} | {5: last}
+
+    for captured in ((), (0, 1, 2), (), (3,), (1,), (0, 1, 2, 3, 4), ()):
+        for step, array in run(captured).items():
+            assert np.allclose(array, np.maximum(ROWS, 0) * 1.5 ** (step + 1), rtol=1e-5), (captured, step)
+
+
+def test_encoder_with_and_without_captures(
+    tiny_model: Callable[[str, int], asr.Model], clips: dict[str, Array]
+) -> None:
+    model = tiny_model("tdt-ctc", 0)
+    plain = model.encode(clips["medium"])
+    for _ in range(2):
+        states = model.encoder_states(clips["medium"])
+        assert np.array_equal(states.output, plain)
+        assert np.array_equal(model.encode(clips["medium"]), plain)
+    assert len(states.layers) == model.config.encoder.n_layers
+
+
+def test_capture_before_compute_has_no_value() -> None:
+    def build(ctx: ggml.Context) -> ggml.Tensor:
+        x = graph_input_tensor(ctx, Type.F32, (16, 7), ROWS)
+        with pytest.raises(RuntimeError, match="not computed"):
+            _ = capture_graph_output(x).array
+        return x
+
+    Backend(1).compute(build)
+
+
+# Outside build, and nested
+
+
+def test_calls_outside_build_raise() -> None:
+    backend, other = Backend(1), Backend(1)
+    ctx = ggml.Context(1 << 16)
+    x = ctx.new_tensor(Type.F32, [16, 7])
+    calls: list[Callable[[], object]] = [
+        lambda: add_graph_input(x, ROWS),
+        lambda: graph_input_tensor(ctx, Type.F32, (16, 7), ROWS),
+        lambda: capture_graph_output(x),
+        lambda: backend.register_input(x, ROWS),
+        lambda: backend.register_capture(x),
+    ]
+    for call in calls:
+        with pytest.raises(RuntimeError, match="inside"):
+            call()
+
+    def build(ctx: ggml.Context) -> ggml.Tensor:
+        y = graph_input_tensor(ctx, Type.F32, (16, 7), ROWS)
+        with pytest.raises(RuntimeError, match="not building"):
+            other.register_capture(y)
+        return y
+
+    backend.compute(build)
+
+
+def test_nested_compute_raises() -> None:
+    backend, other = Backend(1), Backend(1)
+    for inner in (backend, other):
+        with pytest.raises(RuntimeError, match="do not nest"):
+            backend.compute(lambda ctx, inner=inner: product(inner))  # type: ignore[misc]
+    assert works(backend)
+    assert works(other)
+
+
+def test_build_that_raises_leaves_the_backend_usable() -> None:
+    backend = Backend(1)
+
+    def build(ctx: ggml.Context) -> ggml.Tensor:
+        graph_input_tensor(ctx, Type.F32, (16, 7), ROWS)
+        raise LookupError("no such layer")
+
+    for _ in range(3):
+        with pytest.raises(LookupError, match="no such layer"):
+            backend.compute(build)
+        assert works(backend)
+
+
+def test_ggml_errors_leave_the_backend_usable() -> None:
+    backend = Backend(1)
+
+    def mismatch(ctx: ggml.Context) -> ggml.Tensor:
+        x = graph_input_tensor(ctx, Type.F32, (16, 7), ROWS)
+        return ggml.mul_mat(ctx, x, ggml.cont(ctx, ggml.transpose(ctx, x)))
+
+    def too_large(ctx: ggml.Context) -> ggml.Tensor:
+        return ggml.relu(ctx, ctx.new_tensor(Type.F32, [1 << 50]))
+
+    def too_deep(ctx: ggml.Context) -> ggml.Tensor:
+        x = graph_input_tensor(ctx, Type.F32, (16, 7), ROWS)
+        for _ in range(6000):
+            x = ggml.relu(ctx, x)
+        return x
+
+    def no_row(ctx: ggml.Context) -> ggml.Tensor:
+        x = graph_input_tensor(ctx, Type.F32, (16, 7), ROWS)
+        return ggml.get_rows(ctx, x, graph_input_tensor(ctx, Type.I32, (1,), [7]))
+
+    def strided(ctx: ggml.Context) -> ggml.Tensor:
+        return ggml.transpose(ctx, graph_input_tensor(ctx, Type.F32, (16, 7), ROWS))
+
+    for build in (mismatch, too_large, too_deep, no_row, strided):
+        with pytest.raises(ggml.GgmlError):
+            backend.compute(build)
+        assert works(backend)
+
+
+# Weights
+
+
+def test_clone_weight_is_the_loaders_own_tensor(loader: ModelLoader) -> None:
+    ctx = ggml.Context(1 << 16)
+    free = ctx.free_bytes
+    first = clone_weight(ctx, loader, WEIGHT)
+    assert clone_weight(ctx, loader, WEIGHT) is first
+    assert loader.weight(WEIGHT) is first
+    assert ctx.free_bytes == free
+    assert clone_weight_opt(ctx, loader, WEIGHT) is first
+    assert clone_weight_opt(ctx, loader, "no.such.weight") is None
+    with pytest.raises(KeyError, match=r"no\.such\.weight"):
+        clone_weight(ctx, loader, "no.such.weight")
+    with pytest.raises(KeyError):
+        weight_to_host_f32(loader, "no.such.weight")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a mapped file cannot be written there")
+def test_weights_lie_in_the_memory_map(gguf_path: Callable[[str], Path], tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    shutil.copyfile(gguf_path("tdt-ctc"), path)
+    loader = ModelLoader(path)
+    before = weight_to_host_f32(loader, WEIGHT)
+    place = path.read_bytes().index(before.tobytes())
+    with path.open("r+b") as file:  # no truncation: the map sees the file itself
+        file.seek(place)
+        file.write((before + 1).tobytes())
+    assert np.array_equal(weight_to_host_f32(loader, WEIGHT), before + 1)
+
+
+def test_realising_weights_is_idempotent(loader: ModelLoader) -> None:
+    ensure_weights_realized(loader)
+    weight = loader.weight(WEIGHT)
+    ensure_weights_realized(loader)
+    loader.realize_weights()
+    assert loader.weight(WEIGHT) is weight
+
+
+def test_weights_are_realised_once_by_many_threads(loader: ModelLoader) -> None:
+    found: list[ggml.Tensor] = []
+    threads = [threading.Thread(target=lambda: found.append(loader.weight(WEIGHT))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(found) == 8
+    assert all(weight is found[0] for weight in found)
+
+
+def test_weights_outlive_their_loader(loader: ModelLoader) -> None:
+    backend = Backend(1)
+    expected = weight_to_host_f32(loader, WEIGHT)
+    weight = loader.weight(WEIGHT)
+    del loader
+    assert np.array_equal(weight.to_float32(), expected)
+    assert np.array_equal(backend.compute(lambda ctx: ggml.scale(ctx, weight, 2.0)), 2 * expected)
+
+
+# Threads, cancelling, signals
+
+
+def test_compute_from_several_threads() -> None:
+    backend = Backend(2)
+    good: list[bool] = []
+
+    def work(seed: int) -> None:
+        for n in range(1, 40):
+            rows = np.random.default_rng(seed * 100 + n).standard_normal((n, 16)).astype(np.float32)
+            good.append(np.allclose(product(backend, rows), rows @ MATRIX.T, atol=1e-5))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(good) == 4 * 39
+    assert all(good)
+    assert backend.graphs_run == 4 * 39
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_cancel_from_another_thread(n_threads: int) -> None:
+    backend = Backend(n_threads)
+    timer = threading.Timer(0.1, backend.cancel)
+    timer.start()
+    with pytest.raises(asr.Cancelled):
+        backend.compute(endless)
+    timer.join()
+    assert works(backend)
+
+
+def test_cancel_while_the_graph_is_built() -> None:
+    backend = Backend(1)
+
+    def build(ctx: ggml.Context) -> ggml.Tensor:
+        backend.cancel()
+        return endless(ctx)
+
+    with pytest.raises(asr.Cancelled):
+        backend.compute(build)
+    assert works(backend)
+
+
+def test_cancel_when_nothing_runs_is_forgotten() -> None:
+    backend = Backend(1)
+    backend.cancel()
+    assert works(backend)
+
+
+def test_cancel_event() -> None:
+    backend = Backend(2)
+    event = threading.Event()
+    timer = threading.Timer(0.1, event.set)
+    timer.start()
+    with pytest.raises(asr.Cancelled):
+        backend.compute(endless, cancel=event)
+    timer.join()
+    with pytest.raises(asr.Cancelled):
+        backend.compute(endless, cancel=event)
+    assert works(backend)
+
+
+def test_cancel_signal_that_raises() -> None:
+    class Broken:
+        def is_set(self) -> bool:
+            raise OSError("the line is dead")
+
+    backend = Backend(1)
+    with pytest.raises(OSError, match="the line is dead"):
+        backend.compute(endless, cancel=Broken())
+    assert works(backend)
+
+
+def python(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, timeout=60
+    )
+
+
+SCRIPT = """
+import os, signal, sys, threading
+import numpy as np
+import ggml, asr
+from asr.backend import Backend, graph_input_tensor
+def build(n, size=512):
+    def f(ctx):
+        w = graph_input_tensor(ctx, ggml.Type.F32, (size, size), np.eye(size, dtype=np.float32))
+        x = w
+        for _ in range(n):
+            x = ggml.mul_mat(ctx, w, x)
+        return x
+    return f
+backend = Backend(2)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs setitimer")
+def test_ctrl_c_stops_a_computation() -> None:
+    run = python(
+        SCRIPT
+        + """
+signal.signal(signal.SIGALRM, lambda *a: signal.raise_signal(signal.SIGINT))
+signal.setitimer(signal.ITIMER_REAL, 0.2)
+try:
+    backend.compute(build(4000, 1024))  # runs for minutes, longer than this process may
+except KeyboardInterrupt:
+    print("stopped", backend.compute(build(1)).trace())
+"""
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (0, "stopped 512.0\n", "")
+
+
+needs_fork = pytest.mark.skipif(sys.platform != "linux", reason="needs a safe fork")
+
+
+@needs_fork
+def test_use_after_fork_raises() -> None:
+    run = python(
+        SCRIPT
+        + """
+backend.compute(build(1))
+model = asr.load_model(sys.argv[1], n_threads=2)
+model.encode(np.random.default_rng(1).standard_normal(16000).astype(np.float32))
+pid = os.fork()
+if pid == 0:
+    noise = np.random.default_rng(1).standard_normal(16000).astype(np.float32)
+    uses = [lambda: backend.compute(build(1)), lambda: backend.set_n_threads(1),
+            lambda: model.encode(noise), lambda: model.transcribe(noise)]
+    for use in uses:
+        try:
+            use()
+        except asr.ForkedProcessError as error:
+            assert "os.fork" in str(error)
+        else:
+            os._exit(1)
+    sys.exit(3)  # an orderly end: what the child inherited is destroyed
+_, status = os.waitpid(pid, 0)
+print(os.waitstatus_to_exitcode(status), backend.compute(build(1)).trace())
+""",
+        MODEL_NAME,
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (0, "3 512.0\n", "")
+
+
+MODEL_NAME = "tiny-commands-en"
+
+
+@needs_fork
+def test_transcribe_in_a_forked_worker() -> None:
+    run = python(
+        """
+import multiprocessing, sys
+import numpy as np
+import asr
+noise = 0.1 * np.random.default_rng(1).standard_normal(16000).astype(np.float32)
+def work(seed, n_threads=1):
+    return asr.transcribe(noise, n_threads=n_threads).text
+expected = work(0, n_threads=2)
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    texts = pool.map(work, range(4))
+print(texts == [expected] * 4)
+"""
+    )
+    assert (run.returncode, run.stdout) == (0, "True\n"), run.stderr
