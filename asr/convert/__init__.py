@@ -17,8 +17,8 @@ from asr.errors import ModelFormatError, OutputError
 
 if TYPE_CHECKING:
     from asr.convert.archive import Archive
-    from asr.sentencepiece import Piece
     from asr.convert.yaml_config import YamlConfig
+    from asr.sentencepiece import Piece
 
 __all__ = ["convert_nemo"]
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from asr.sentencepiece import Piece
 from asr.hyperparameters import Encoder, Hyperparameters
+from asr.sentencepiece import Piece
 
 Kind = Literal["str", "u32", "i32", "f32", "bool", "str[]", "i32[]", "u8[]"]
 Value = str | int | float | bool | Sequence[str] | Sequence[int] | bytes

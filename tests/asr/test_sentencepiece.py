@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from asr.errors import ModelFormatError
@@ -41,8 +43,13 @@ def test_rules_are_read() -> None:
     assert parse_text_rules(PIECES + trainer + normalizer, "model") == TextRules(False, False, "?")
 
 
-@pytest.mark.parametrize("data", [b"\x0a\xff", b"\x0b", b"\xff" * 12, message(2, message(44, b"\xff"))])
-def test_damaged_models_are_refused(data: bytes) -> None:
+@pytest.mark.parametrize("parse", [parse_sentencepiece, parse_text_rules])
+@pytest.mark.parametrize("data", [b"\x0a\xff", b"\x0b", b"\xff" * 12])
+def test_damaged_models_are_refused(parse: Callable[[bytes, str], object], data: bytes) -> None:
     with pytest.raises(ModelFormatError, match="model is no SentencePiece model"):
-        parse_text_rules(data, "model")
-        parse_sentencepiece(data, "model")
+        parse(data, "model")
+
+
+def test_a_rule_that_is_not_text_is_refused() -> None:
+    with pytest.raises(ModelFormatError, match="model is no SentencePiece model"):
+        parse_text_rules(message(2, message(44, b"\xff")), "model")

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from asr.convert.checkpoint_pickle import load_state_dict
-from asr.sentencepiece import parse_sentencepiece
 from asr.convert.torch_checkpoint import open_checkpoint
 from asr.errors import ModelFormatError
+from asr.sentencepiece import parse_sentencepiece
 
 
 def test_strides_and_offsets_are_honoured(torch_format: Any) -> None:
