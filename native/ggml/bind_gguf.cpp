@@ -164,6 +164,7 @@ class GgufFile {
         const BufferType type{ggml_backend_cpu_buffer_type(), cpu_device()};
         auto buffer =
             std::make_shared<Buffer>(ggml_backend_cpu_buffer_from_ptr(base - odd, size + odd), type, memory_);
+        if (memory_->readonly) buffer->set_read_only();
         ggml_backend_buffer_set_usage(buffer->get(), GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
         for (ggml_tensor* t = ggml_get_first_tensor(context_->get()); t != nullptr;
              t = ggml_get_next_tensor(context_->get(), t)) {

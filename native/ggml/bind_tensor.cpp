@@ -60,12 +60,24 @@ ggml_backend_buffer_t buffer_of(const ggml_tensor* t) {
     return t->view_src != nullptr ? t->view_src->buffer : t->buffer;
 }
 
+// All bytes of a tensor, from whatever device.
+void read_bytes(const ggml_tensor* t, void* to) {
+    try {
+        ggml_backend_tensor_get(t, to, 0, ggml_nbytes(t));
+    } catch (const GgmlFailure&) {
+        if (!ggml_backend_buffer_is_meta(buffer_of(t))) throw;
+        throw GgmlFailure("tensor " + describe(t) + " cannot be put together from the parts of a meta device: a " +
+                          "product whose sum is split lies there as partial sums until the next operator; put " +
+                          "one after it (such as ggml.scale by 1) and read that");
+    }
+}
+
 py::array tensor_get(const Tensor& tensor) {
     Guard guard;
     const ggml_tensor* t = tensor.allocated();
     require_contiguous(t);
     py::array out = empty_array(t);
-    ggml_backend_tensor_get(t, out.mutable_data(), 0, ggml_nbytes(t));
+    read_bytes(t, out.mutable_data());
     return out;
 }
 
@@ -89,11 +101,11 @@ py::array_t<float> tensor_to_float32(const Tensor& tensor) {
     const auto n = static_cast<std::size_t>(ggml_nelements(t));
     py::array_t<float> out(numpy_shape(t));
     if (t->type == GGML_TYPE_F32) {
-        ggml_backend_tensor_get(t, out.mutable_data(), 0, ggml_nbytes(t));
+        read_bytes(t, out.mutable_data());
         return out;
     }
     std::vector<char> bytes(ggml_nbytes(t));
-    ggml_backend_tensor_get(t, bytes.data(), 0, bytes.size());
+    read_bytes(t, bytes.data());
     float* to = out.mutable_data();
     const auto convert = [&](auto sample) {
         using T = decltype(sample);
@@ -134,20 +146,28 @@ void tensor_copy(const Tensor& from, const Tensor& to) {
     }
     // ggml would follow the made-up addresses of a meta device: go through host memory.
     std::vector<char> bytes(ggml_nbytes(from.get()));
-    ggml_backend_tensor_get(from.get(), bytes.data(), 0, bytes.size());
+    read_bytes(from.get(), bytes.data());
     ggml_backend_tensor_set(to.get(), bytes.data(), 0, bytes.size());
 }
 
-// A view of host memory, kept alive by it: the array's base is the Tensor.
-py::array tensor_numpy(const py::object& self) {
-    const auto& tensor = self.cast<const Tensor&>();
+// A view of host memory. It keeps the buffer, and the buffer cannot be closed while it is there.
+py::array tensor_numpy(const Tensor& tensor) {
     ggml_tensor* t = tensor.allocated();
     if (!is_host(buffer_of(t))) {
         throw GgmlFailure("tensor " + describe(t) + " does not lie in host memory: use get()");
     }
+    const std::shared_ptr<Buffer> buffer = tensor.context()->find_buffer(buffer_of(t));
+    if (!buffer) {
+        throw GgmlFailure("tensor " + describe(t) + " lies in the memory of a graph allocator, which is used again: "
+                          "use get()");
+    }
     std::vector<py::ssize_t> strides;
     for (int i = ggml_n_dims(t) - 1; i >= 0; --i) strides.push_back(static_cast<py::ssize_t>(t->nb[i]));
-    return py::array(numpy_dtype(t), numpy_shape(t), strides, t->data, self);
+    auto* share = new Buffer::Share(buffer);
+    const py::capsule owner(share, [](void* p) { delete static_cast<Buffer::Share*>(p); });
+    py::array view(numpy_dtype(t), numpy_shape(t), strides, t->data, owner);
+    if (buffer->read_only()) view.attr("setflags")(py::arg("write") = false);
+    return view;
 }
 
 py::tuple context_tensors(const ContextPtr& context) {

@@ -28,6 +28,7 @@ ggml_backend_buffer_t Buffer::get() const {
 
 void Buffer::close() {
     if (!handle_) return;
+    if (shared()) throw GgmlFailure("arrays look at this buffer's memory (Tensor.numpy): let go of them first");
     forget_tensors();
     handle_.reset();
     uses_.clear();
@@ -42,7 +43,7 @@ void Buffer::forget_tensors() {
 }
 
 void Buffer::add_user(const std::shared_ptr<Buffer>& self, const ContextPtr& context) {
-    context->keep(self);
+    context->add_buffer(self, handle_.get());
     users_.push_back(context);
 }
 
@@ -90,7 +91,7 @@ std::shared_ptr<MultiBuffer> MultiBuffer::make(const std::vector<std::shared_ptr
         // What lies in a child now lives as long as the whole.
         for (const std::weak_ptr<Context>& user : child->users_) {
             if (const ContextPtr context = user.lock()) {
-                context->keep(multi);
+                context->add_buffer(multi, child->handle_.get());
                 multi->users_.push_back(context);
             }
         }
@@ -108,6 +109,10 @@ MultiBuffer::MultiBuffer(ggml_backend_buffer_t handle, BufferType type,
 
 void MultiBuffer::close() {
     if (!handle_) return;
+    for (const auto& child : children_) {
+        if (child->shared()) throw GgmlFailure("arrays look at this buffer's memory (Tensor.numpy): let go of them first");
+    }
+    if (shared()) throw GgmlFailure("arrays look at this buffer's memory (Tensor.numpy): let go of them first");
     for (const std::weak_ptr<Context>& user : users_) {
         const ContextPtr context = user.lock();
         for (ggml_backend_buffer_t child : child_handles_) {

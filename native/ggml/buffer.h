@@ -42,6 +42,21 @@ class Buffer {
     virtual void close();
     // Tensors of `context` lie in it: the context keeps the buffer, which will tell it when it closes.
     void add_user(const std::shared_ptr<Buffer>& self, const ContextPtr& context);
+    // A look at the memory from outside, for as long as it lives: close() is refused meanwhile.
+    class Share {
+      public:
+        explicit Share(std::shared_ptr<Buffer> buffer) : buffer_(std::move(buffer)) { ++buffer_->shares_; }
+        ~Share() { --buffer_->shares_; }
+        Share(const Share&) = delete;
+        Share& operator=(const Share&) = delete;
+
+      private:
+        std::shared_ptr<Buffer> buffer_;
+    };
+    // Memory that must not be written, such as the map of a file.
+    bool read_only() const { return read_only_; }
+    void set_read_only() { read_only_ = true; }
+    bool shared() const { return shares_ > 0; }
     // Places a tensor at an offset; throws when it has memory, does not fit or is not aligned.
     void place(const std::shared_ptr<Buffer>& self, const Tensor& tensor, std::size_t offset);
 
@@ -56,6 +71,8 @@ class Buffer {
     std::shared_ptr<const void> memory_;  // freed after the handle
     std::unique_ptr<ggml_backend_buffer, Free> handle_;
     std::vector<std::weak_ptr<Context>> users_;
+    int shares_ = 0;
+    bool read_only_ = false;
     bool taken_ = false;
 };
 

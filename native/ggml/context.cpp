@@ -95,6 +95,25 @@ void Context::close() {
     handle_.reset();
 }
 
+void Context::add_buffer(const std::shared_ptr<Buffer>& buffer, ggml_backend_buffer_t handle) {
+    for (auto& [known, owner] : buffers_) {
+        if (known != handle) continue;
+        owner = buffer;  // taken over by a MultiBuffer
+        return;
+    }
+    buffers_.emplace_back(handle, buffer);
+}
+
+std::shared_ptr<Buffer> Context::find_buffer(ggml_backend_buffer_t handle) const {
+    for (const auto& [known, owner] : buffers_) {
+        if (known == handle) return owner;
+    }
+    for (const Used& used : used_) {
+        if (auto found = used.context->find_buffer(handle)) return found;
+    }
+    return nullptr;
+}
+
 void Context::forget_buffer(ggml_backend_buffer_t buffer) {
     if (!handle_) return;
     for (ggml_tensor* t = ggml_get_first_tensor(get()); t != nullptr; t = ggml_get_next_tensor(get(), t)) {
@@ -103,11 +122,14 @@ void Context::forget_buffer(ggml_backend_buffer_t buffer) {
         t->buffer = nullptr;
         ++allocations_;
     }
+    const auto same = [&](const auto& entry) { return entry.first == buffer; };
+    buffers_.erase(std::remove_if(buffers_.begin(), buffers_.end(), same), buffers_.end());
 }
 
 void Context::reset() {
     ggml_reset(get());
     kept_.clear();
+    buffers_.clear();
     used_.clear();
     allocator_.reset();
     placed_.clear();

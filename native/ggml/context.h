@@ -15,6 +15,7 @@
 
 namespace ggmlpy {
 
+class Buffer;
 class Context;
 
 // A ggml_tensor together with the context that owns it.
@@ -96,6 +97,10 @@ class Context : public std::enable_shared_from_this<Context> {
     // them where they are, in a buffer that may be gone.
     void forget_allocation();
     bool allocation_is_stale() const;
+    // Keeps a buffer that tensors of this context lie in, by the handle that they have.
+    void add_buffer(const std::shared_ptr<Buffer>& buffer, ggml_backend_buffer_t handle);
+    // The buffer of that handle, of this context or of one that it uses; null for an allocator's.
+    std::shared_ptr<Buffer> find_buffer(ggml_backend_buffer_t handle) const;
     // Takes the memory away from the tensors that lie in a buffer that is about to be freed.
     void forget_buffer(ggml_backend_buffer_t buffer);
 
@@ -110,6 +115,7 @@ class Context : public std::enable_shared_from_this<Context> {
         std::uint64_t allocations;
     };
     std::vector<std::shared_ptr<const void>> kept_;
+    std::vector<std::pair<ggml_backend_buffer_t, std::shared_ptr<Buffer>>> buffers_;
     std::vector<Used> used_;  // contexts of the tensors that this one's refer to
     std::shared_ptr<Allocator> allocator_;
     std::unordered_set<const ggml_tensor*> placed_;  // the tensors that lie in allocator_'s memory
