@@ -42,10 +42,8 @@ def device(which: str | DeviceType) -> Device:
 
     ``ggml_backend_dev_by_name``, ``ggml_backend_dev_by_type``.
     """
-    if isinstance(which, DeviceType):
-        found = core.device_by_type(int(which))
-    else:
-        found = core.device_by_name(which)
+    by_type = isinstance(which, DeviceType)
+    found = core.device_by_type(int(which)) if by_type else core.device_by_name(str(which))
     if found is None:
         names = ", ".join(known.name for known in core.devices()) or "none"
         raise KeyError(f"there is no device {which!r}; there are: {names}")

@@ -105,7 +105,9 @@ void Backend::synchronize() {
     pending_.clear();
 }
 
-void Backend::keep_until_synchronized(std::shared_ptr<const void> what) { pending_.push_back(std::move(what)); }
+void Backend::keep_until_synchronized(std::shared_ptr<const void> what) {
+    pending_.push_back(std::move(what));
+}
 
 void Backend::remove_plan(GraphPlan* plan) {
     plans_.erase(std::remove(plans_.begin(), plans_.end(), plan), plans_.end());

@@ -50,8 +50,8 @@ class Backend {
     bool is_cpu() const { return ggml_backend_is_cpu(get()); }
     bool is_meta() const;
     BufferType buffer_type() const { return {ggml_backend_get_default_buffer_type(get()), device_}; }
-    // Persistent worker threads for a CPU backend, and for each CPU backend of a meta backend; nothing to do on
-    // other devices. Throws GgmlFailure for more than ggml can run.
+    // Persistent worker threads for a CPU backend, and for each CPU backend of a meta backend; nothing to do
+    // on other devices. Throws GgmlFailure for more than ggml can run.
     void set_n_threads(int n_threads);
     int n_threads() const { return n_threads_; }
     // A pool that other backends may share; it lives as long as they do.

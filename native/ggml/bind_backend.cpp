@@ -26,7 +26,8 @@ Device to_device(const py::object& which) {
 }
 
 void check_status(ggml_status status) {
-    if (status != GGML_STATUS_SUCCESS) throw GgmlFailure(std::string("compute failed: ") + ggml_status_to_string(status));
+    if (status != GGML_STATUS_SUCCESS)
+        throw GgmlFailure(std::string("compute failed: ") + ggml_status_to_string(status));
 }
 
 void compute(Backend& backend, const Graph& graph, const py::object& cancel) {
@@ -71,8 +72,10 @@ void synchronize(Backend& backend) {
 // The part [offset, offset + size) of a tensor in bytes; all that is left without a size.
 std::size_t part_size(const ggml_tensor* t, std::size_t offset, const std::optional<std::size_t>& size) {
     const std::size_t bytes = ggml_nbytes(t);
-    if (!ggml_is_contiguous(t)) throw GgmlFailure("tensor " + describe(t) + " is not contiguous: use ggml.cont");
-    if (offset > bytes) throw py::value_error("offset " + std::to_string(offset) + " lies past the end of " + describe(t));
+    if (!ggml_is_contiguous(t))
+        throw GgmlFailure("tensor " + describe(t) + " is not contiguous: use ggml.cont");
+    if (offset > bytes)
+        throw py::value_error("offset " + std::to_string(offset) + " lies past the end of " + describe(t));
     const std::size_t part = size.value_or(bytes - offset);
     if (part > bytes - offset) {
         throw py::value_error("bytes " + std::to_string(offset) + " to " + std::to_string(offset) + " + " +
@@ -85,7 +88,8 @@ void check_reachable(const Backend& backend, const ggml_tensor* t, std::size_t o
     const ggml_backend_buffer_t buffer = t->view_src != nullptr ? t->view_src->buffer : t->buffer;
     if (ggml_backend_buffer_is_meta(buffer)) {
         if (offset != 0) throw Unsupported("parts of a tensor on a meta device cannot be copied");
-        if (!backend.is_meta()) throw Unsupported("tensor " + describe(t) + " lies on a meta device, this backend does not");
+        if (!backend.is_meta())
+            throw Unsupported("tensor " + describe(t) + " lies on a meta device, this backend does not");
     } else if (!ggml_backend_supports_buft(backend.get(), ggml_backend_buffer_get_type(buffer))) {
         throw GgmlFailure("backend " + backend.name() + " cannot reach tensor " + describe(t));
     }
@@ -100,7 +104,8 @@ void set_async(Backend& backend, const Tensor& tensor, const py::array& values, 
     check_element_type(t, array);
     const std::size_t part = part_size(t, offset, size ? size : std::optional<std::size_t>(array.nbytes()));
     if (static_cast<std::size_t>(array.nbytes()) < part) {
-        throw py::value_error("the array has " + std::to_string(array.nbytes()) + " bytes, fewer than " + std::to_string(part));
+        throw py::value_error("the array has " + std::to_string(array.nbytes()) + " bytes, fewer than " +
+                              std::to_string(part));
     }
     check_reachable(backend, t, offset);
     const std::unique_lock<std::mutex> lock = lock_backend(backend);
@@ -109,7 +114,8 @@ void set_async(Backend& backend, const Tensor& tensor, const py::array& values, 
     backend.keep_until_synchronized(hold(array));
 }
 
-py::array get_async(Backend& backend, const Tensor& tensor, std::size_t offset, const std::optional<std::size_t>& size) {
+py::array get_async(Backend& backend, const Tensor& tensor, std::size_t offset,
+                    const std::optional<std::size_t>& size) {
     backend.check_process();
     Guard guard;
     const ggml_tensor* t = tensor.allocated();
@@ -128,7 +134,8 @@ void copy_async(Backend& from, Backend& to, const Tensor& source, const Tensor& 
     check_same_layout(source, destination);
     check_reachable(from, source.get(), 0);
     check_reachable(to, destination.get(), 0);
-    if (from.is_meta() || to.is_meta()) throw Unsupported("asynchronous copies do not reach into a meta device: use tensor_copy");
+    if (from.is_meta() || to.is_meta())
+        throw Unsupported("asynchronous copies do not reach into a meta device: use tensor_copy");
     const py::gil_scoped_release release;
     std::unique_lock<std::mutex> first(from.mutex());
     std::unique_lock<std::mutex> second;
@@ -139,7 +146,8 @@ void copy_async(Backend& from, Backend& to, const Tensor& source, const Tensor& 
 }  // namespace
 
 void bind_backend(py::module_& m) {
-    py::class_<Threadpool, std::shared_ptr<Threadpool>>(m, "Threadpool", "Worker threads that backends may share.")
+    py::class_<Threadpool, std::shared_ptr<Threadpool>>(m, "Threadpool",
+                                                        "Worker threads that backends may share.")
         .def(py::init([](int n_threads) {
                  Guard guard;
                  return std::make_shared<Threadpool>(n_threads);
@@ -162,49 +170,56 @@ void bind_backend(py::module_& m) {
         .def_property_readonly("is_cpu", &Backend::is_cpu)
         .def_property_readonly("n_threads", &Backend::n_threads)
         .def_property_readonly("buffer_type", &Backend::buffer_type)
-        .def("set_n_threads",
-             [](Backend& b, int n_threads) {
-                 b.check_process();
-                 const py::gil_scoped_release release;
-                 const std::lock_guard<std::mutex> lock(b.mutex());
-                 Guard guard;
-                 b.set_n_threads(n_threads);
-             },
-             py::arg("n_threads"))
-        .def("set_threadpool",
-             [](Backend& b, const std::shared_ptr<Threadpool>& pool) {
-                 const std::unique_lock<std::mutex> lock = lock_backend(b);
-                 Guard guard;
-                 b.set_threadpool(pool);
-             },
-             py::arg("pool"))
+        .def(
+            "set_n_threads",
+            [](Backend& b, int n_threads) {
+                b.check_process();
+                const py::gil_scoped_release release;
+                const std::lock_guard<std::mutex> lock(b.mutex());
+                Guard guard;
+                b.set_n_threads(n_threads);
+            },
+            py::arg("n_threads"))
+        .def(
+            "set_threadpool",
+            [](Backend& b, const std::shared_ptr<Threadpool>& pool) {
+                const std::unique_lock<std::mutex> lock = lock_backend(b);
+                Guard guard;
+                b.set_threadpool(pool);
+            },
+            py::arg("pool"))
         .def("compute", compute, py::arg("graph"), py::arg("cancel") = py::none(),
              "Run a graph whose tensors have memory; the GIL is released. `cancel`: anything with is_set().")
-        .def("compute_async", compute_async, py::arg("graph"), "Begin to run a graph; synchronize() waits for it.")
+        .def("compute_async", compute_async, py::arg("graph"),
+             "Begin to run a graph; synchronize() waits for it.")
         .def("synchronize", synchronize, "Wait for all that was begun.")
-        .def("plan",
-             [](const std::shared_ptr<Backend>& b, const std::shared_ptr<Graph>& g) {
-                 return std::make_shared<GraphPlan>(b, g);
-             },
-             py::arg("graph"))
+        .def(
+            "plan",
+            [](const std::shared_ptr<Backend>& b, const std::shared_ptr<Graph>& g) {
+                return std::make_shared<GraphPlan>(b, g);
+            },
+            py::arg("graph"))
         .def("set_async", set_async, py::arg("tensor"), py::arg("values"), py::arg("offset") = 0,
              py::arg("size") = py::none())
         .def("get_async", get_async, py::arg("tensor"), py::arg("offset") = 0, py::arg("size") = py::none(),
              "A copy of a tensor or part of it; its values are there after synchronize().")
-        .def("supports_op",
-             [](const Backend& b, const Tensor& t) {
-                 Guard guard;
-                 return ggml_backend_supports_op(b.get(), t.get());
-             },
-             py::arg("tensor"))
-        .def("alloc_buffer",
-             [](const Backend& b, std::size_t size) {
-                 Guard guard;
-                 return std::make_shared<Buffer>(ggml_backend_alloc_buffer(b.get(), size), b.buffer_type());
-             },
-             py::arg("size"));
+        .def(
+            "supports_op",
+            [](const Backend& b, const Tensor& t) {
+                Guard guard;
+                return ggml_backend_supports_op(b.get(), t.get());
+            },
+            py::arg("tensor"))
+        .def(
+            "alloc_buffer",
+            [](const Backend& b, std::size_t size) {
+                Guard guard;
+                return std::make_shared<Buffer>(ggml_backend_alloc_buffer(b.get(), size), b.buffer_type());
+            },
+            py::arg("size"));
     bind_closing(backend);
-    m.def("copy_async", copy_async, py::arg("src_backend"), py::arg("dst_backend"), py::arg("src"), py::arg("dst"));
+    m.def("copy_async", copy_async, py::arg("src_backend"), py::arg("dst_backend"), py::arg("src"),
+          py::arg("dst"));
 }
 
 }  // namespace ggmlpy

@@ -88,71 +88,99 @@ void register_device(const Device& device) {
 void bind_device(py::module_& m) {
     py::class_<BufferType>(m, "BufferType", "A kind of memory that a device offers.")
         .def_property_readonly("name", [](const BufferType& t) { return ggml_backend_buft_name(t.get()); })
-        .def_property_readonly("alignment", [](const BufferType& t) { return ggml_backend_buft_get_alignment(t.get()); })
-        .def_property_readonly("max_size", [](const BufferType& t) { return ggml_backend_buft_get_max_size(t.get()); })
+        .def_property_readonly("alignment",
+                               [](const BufferType& t) { return ggml_backend_buft_get_alignment(t.get()); })
+        .def_property_readonly("max_size",
+                               [](const BufferType& t) { return ggml_backend_buft_get_max_size(t.get()); })
         .def_property_readonly("is_host", [](const BufferType& t) { return is_host(t.get()); })
         .def_property_readonly("device", [](const BufferType& t) { return t.device; })
-        .def("alloc_size",
-             [](const BufferType& t, const Tensor& tensor) {
-                 Guard guard;
-                 return ggml_backend_buft_get_alloc_size(t.get(), tensor.get());
-             },
-             py::arg("tensor"), "Bytes that a tensor takes in such a buffer, padding included.")
-        .def("alloc_buffer",
-             [](const BufferType& t, std::size_t size) {
-                 Guard guard;
-                 return std::make_shared<Buffer>(ggml_backend_buft_alloc_buffer(t.get(), size), t);
-             },
-             py::arg("size"))
+        .def(
+            "alloc_size",
+            [](const BufferType& t, const Tensor& tensor) {
+                Guard guard;
+                return ggml_backend_buft_get_alloc_size(t.get(), tensor.get());
+            },
+            py::arg("tensor"), "Bytes that a tensor takes in such a buffer, padding included.")
+        .def(
+            "alloc_buffer",
+            [](const BufferType& t, std::size_t size) {
+                Guard guard;
+                return std::make_shared<Buffer>(ggml_backend_buft_alloc_buffer(t.get(), size), t);
+            },
+            py::arg("size"))
         .def("__eq__", [](const BufferType& a, const BufferType& b) { return a.handle == b.handle; })
-        .def("__hash__", [](const BufferType& t) { return py::hash(py::int_(reinterpret_cast<std::uintptr_t>(t.handle))); });
+        .def("__hash__", [](const BufferType& t) {
+            return py::hash(py::int_(reinterpret_cast<std::uintptr_t>(t.handle)));
+        });
 
     py::class_<Device>(m, "Device", "A compute device.")
         .def_property_readonly("name", [](const Device& d) { return text(ggml_backend_dev_name(d.get())); })
-        .def_property_readonly("description", [](const Device& d) { return text(ggml_backend_dev_description(d.get())); })
-        .def_property_readonly("type", [](const Device& d) { return enum_value("DeviceType", ggml_backend_dev_type(d.get())); })
+        .def_property_readonly("description",
+                               [](const Device& d) { return text(ggml_backend_dev_description(d.get())); })
+        .def_property_readonly(
+            "type", [](const Device& d) { return enum_value("DeviceType", ggml_backend_dev_type(d.get())); })
         .def_property_readonly("memory_free", [](const Device& d) { return device_memory(d, false); })
         .def_property_readonly("memory_total", [](const Device& d) { return device_memory(d, true); })
-        .def_property_readonly("props", device_props, "Everything that ggml says of it (ggml_backend_dev_get_props).")
-        .def_property_readonly("registry", [](const Device& d) -> std::optional<Registry> {
-            d.get();
-            return d.registry() ? std::optional<Registry>(Registry(d.registry())) : std::nullopt;
-        })
-        .def_property_readonly("parts", [](const Device& d) { return d.parts(); }, "A meta device's devices.")
-        .def_property_readonly("buffer_type", [](const Device& d) { return buffer_type(d, ggml_backend_dev_buffer_type(d.get())); })
-        .def_property_readonly("host_buffer_type", [](const Device& d) { return buffer_type(d, ggml_backend_dev_host_buffer_type(d.get())); })
-        .def("supports_op",
-             [](const Device& d, const Tensor& t) {
-                 Guard guard;
-                 return ggml_backend_dev_supports_op(d.get(), t.get());
-             },
-             py::arg("tensor"))
-        .def("supports_buffer_type",
-             [](const Device& d, const BufferType& t) {
-                 Guard guard;
-                 return ggml_backend_dev_supports_buft(d.get(), t.get()) &&
-                        is_host(t.get()) == ggml_backend_buft_is_host(t.get());
-             },
-             py::arg("buffer_type"))
-        .def("offload_op",
-             [](const Device& d, const Tensor& t) {
-                 Guard guard;
-                 return ggml_backend_dev_offload_op(d.get(), t.get());
-             },
-             py::arg("tensor"))
-        .def("init", init, py::arg("params") = py::none(), "A new backend on the device (ggml_backend_dev_init).")
-        .def("event", [](const Device& d) { return std::make_shared<Event>(d); }, "A new event (ggml_backend_event_new).")
+        .def_property_readonly("props", device_props,
+                               "Everything that ggml says of it (ggml_backend_dev_get_props).")
+        .def_property_readonly("registry",
+                               [](const Device& d) -> std::optional<Registry> {
+                                   d.get();
+                                   return d.registry() ? std::optional<Registry>(Registry(d.registry()))
+                                                       : std::nullopt;
+                               })
+        .def_property_readonly(
+            "parts", [](const Device& d) { return d.parts(); }, "A meta device's devices.")
+        .def_property_readonly(
+            "buffer_type",
+            [](const Device& d) { return buffer_type(d, ggml_backend_dev_buffer_type(d.get())); })
+        .def_property_readonly(
+            "host_buffer_type",
+            [](const Device& d) { return buffer_type(d, ggml_backend_dev_host_buffer_type(d.get())); })
+        .def(
+            "supports_op",
+            [](const Device& d, const Tensor& t) {
+                Guard guard;
+                return ggml_backend_dev_supports_op(d.get(), t.get());
+            },
+            py::arg("tensor"))
+        .def(
+            "supports_buffer_type",
+            [](const Device& d, const BufferType& t) {
+                Guard guard;
+                return ggml_backend_dev_supports_buft(d.get(), t.get()) &&
+                       is_host(t.get()) == ggml_backend_buft_is_host(t.get());
+            },
+            py::arg("buffer_type"))
+        .def(
+            "offload_op",
+            [](const Device& d, const Tensor& t) {
+                Guard guard;
+                return ggml_backend_dev_offload_op(d.get(), t.get());
+            },
+            py::arg("tensor"))
+        .def("init", init, py::arg("params") = py::none(),
+             "A new backend on the device (ggml_backend_dev_init).")
+        .def(
+            "event", [](const Device& d) { return std::make_shared<Event>(d); },
+            "A new event (ggml_backend_event_new).")
         .def("__eq__", [](const Device& a, const Device& b) { return a.get() == b.get(); })
-        .def("__hash__", [](const Device& d) { return py::hash(py::int_(reinterpret_cast<std::uintptr_t>(d.get()))); })
-        .def("__repr__", [](const Device& d) { return "<ggml.Device " + std::string(ggml_backend_dev_name(d.get())) + ">"; });
+        .def("__hash__",
+             [](const Device& d) { return py::hash(py::int_(reinterpret_cast<std::uintptr_t>(d.get()))); })
+        .def("__repr__", [](const Device& d) {
+            return "<ggml.Device " + std::string(ggml_backend_dev_name(d.get())) + ">";
+        });
 
     py::class_<Registry>(m, "Registry", "A backend library: CPU, CUDA, Vulkan, ...")
         .def_property_readonly("name", [](const Registry& r) { return text(ggml_backend_reg_name(r.get())); })
         .def_property_readonly("devices", [](const Registry& r) { return py::tuple(py::cast(r.devices())); })
         .def_property_readonly("is_registered", &Registry::registered)
-        .def("unload", &Registry::unload, "Unregister it, and close its library; refused while anything of it lives.")
+        .def("unload", &Registry::unload,
+             "Unregister it, and close its library; refused while anything of it lives.")
         .def("__eq__", [](const Registry& a, const Registry& b) { return a.state() == b.state(); })
-        .def("__hash__", [](const Registry& r) { return py::hash(py::int_(reinterpret_cast<std::uintptr_t>(r.state().get()))); });
+        .def("__hash__", [](const Registry& r) {
+            return py::hash(py::int_(reinterpret_cast<std::uintptr_t>(r.state().get())));
+        });
 
     m.def("devices", [] { return py::tuple(py::cast(devices())); });
     m.def("device_by_name", device_by_name, py::arg("name"));

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <optional>
-
 #include <unordered_set>
 
 #include "ggml/bind.h"
@@ -66,9 +65,10 @@ void read_bytes(const ggml_tensor* t, void* to) {
         ggml_backend_tensor_get(t, to, 0, ggml_nbytes(t));
     } catch (const GgmlFailure&) {
         if (!ggml_backend_buffer_is_meta(buffer_of(t))) throw;
-        throw GgmlFailure("tensor " + describe(t) + " cannot be put together from the parts of a meta device: a " +
-                          "product whose sum is split lies there as partial sums until the next operator; put " +
-                          "one after it (such as ggml.scale by 1) and read that");
+        throw GgmlFailure(
+            "tensor " + describe(t) + " cannot be put together from the parts of a meta device: a " +
+            "product whose sum is split lies there as partial sums until the next operator; put " +
+            "one after it (such as ggml.scale by 1) and read that");
     }
 }
 
@@ -140,7 +140,8 @@ py::array_t<float> tensor_to_float32(const Tensor& tensor) {
 void tensor_copy(const Tensor& from, const Tensor& to) {
     Guard guard;
     check_same_layout(from, to);
-    if (!ggml_backend_buffer_is_meta(buffer_of(from.get())) && !ggml_backend_buffer_is_meta(buffer_of(to.get()))) {
+    if (!ggml_backend_buffer_is_meta(buffer_of(from.get())) &&
+        !ggml_backend_buffer_is_meta(buffer_of(to.get()))) {
         ggml_backend_tensor_copy(from.get(), to.get());
         return;
     }
@@ -158,7 +159,8 @@ py::array tensor_numpy(const Tensor& tensor) {
     }
     const std::shared_ptr<Buffer> buffer = tensor.context()->find_buffer(buffer_of(t));
     if (!buffer) {
-        throw GgmlFailure("tensor " + describe(t) + " lies in the memory of a graph allocator, which is used again: "
+        throw GgmlFailure("tensor " + describe(t) +
+                          " lies in the memory of a graph allocator, which is used again: "
                           "use get()");
     }
     std::vector<py::ssize_t> strides;
@@ -253,15 +255,17 @@ py::list type_table() {
 void check_element_type(const ggml_tensor* t, const py::array& values) {
     if (ggml_is_quantized(t->type) || t->type == GGML_TYPE_BF16) return;  // raw bytes
     if (values.dtype().is(numpy_dtype(t)) || values.dtype().equal(numpy_dtype(t))) return;
-    throw py::type_error("tensor " + describe(t) + " takes an array of " + std::string(py::str(numpy_dtype(t))) +
-                         ", not " + std::string(py::str(values.dtype())));
+    throw py::type_error("tensor " + describe(t) + " takes an array of " +
+                         std::string(py::str(numpy_dtype(t))) + ", not " +
+                         std::string(py::str(values.dtype())));
 }
 
 void check_same_layout(const Tensor& from, const Tensor& to) {
     const ggml_tensor* a = from.allocated();
     const ggml_tensor* b = to.allocated();
     if (a->type != b->type || !ggml_are_same_shape(a, b) || !ggml_are_same_stride(a, b)) {
-        throw py::value_error("cannot copy " + describe(a) + " into " + describe(b) + ": type or layout differ");
+        throw py::value_error("cannot copy " + describe(a) + " into " + describe(b) +
+                              ": type or layout differ");
     }
     require_contiguous(a);
 }

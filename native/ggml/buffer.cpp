@@ -28,7 +28,8 @@ ggml_backend_buffer_t Buffer::get() const {
 
 void Buffer::close() {
     if (!handle_) return;
-    if (shared()) throw GgmlFailure("arrays look at this buffer's memory (Tensor.numpy): let go of them first");
+    if (shared())
+        throw GgmlFailure("arrays look at this buffer's memory (Tensor.numpy): let go of them first");
     forget_tensors();
     handle_.reset();
     uses_.clear();
@@ -50,8 +51,10 @@ void Buffer::add_user(const std::shared_ptr<Buffer>& self, const ContextPtr& con
 void Buffer::place(const std::shared_ptr<Buffer>& self, const Tensor& tensor, std::size_t offset) {
     Guard guard;
     ggml_tensor* t = tensor.get();
-    if (t->data != nullptr || t->buffer != nullptr) throw GgmlFailure("tensor " + describe(t) + " has memory already");
-    if (t->view_src != nullptr) throw GgmlFailure("tensor " + describe(t) + " is a view: place what it looks at");
+    if (t->data != nullptr || t->buffer != nullptr)
+        throw GgmlFailure("tensor " + describe(t) + " has memory already");
+    if (t->view_src != nullptr)
+        throw GgmlFailure("tensor " + describe(t) + " is a view: place what it looks at");
     if (ggml_backend_buffer_is_multi_buffer(get()) || ggml_backend_buffer_is_meta(get())) {
         throw Unsupported("tensors cannot be placed by address in a buffer of several buffers");
     }
@@ -63,7 +66,8 @@ void Buffer::place(const std::shared_ptr<Buffer>& self, const Tensor& tensor, st
     }
     const std::size_t alignment = ggml_backend_buffer_get_alignment(get());
     if (offset % alignment != 0) {
-        throw GgmlFailure("offset " + std::to_string(offset) + " is no multiple of " + std::to_string(alignment));
+        throw GgmlFailure("offset " + std::to_string(offset) + " is no multiple of " +
+                          std::to_string(alignment));
     }
     char* base = static_cast<char*>(ggml_backend_buffer_get_base(get()));
     if (ggml_backend_tensor_alloc(get(), t, base + offset) != GGML_STATUS_SUCCESS) {
@@ -110,9 +114,11 @@ MultiBuffer::MultiBuffer(ggml_backend_buffer_t handle, BufferType type,
 void MultiBuffer::close() {
     if (!handle_) return;
     for (const auto& child : children_) {
-        if (child->shared()) throw GgmlFailure("arrays look at this buffer's memory (Tensor.numpy): let go of them first");
+        if (child->shared())
+            throw GgmlFailure("arrays look at this buffer's memory (Tensor.numpy): let go of them first");
     }
-    if (shared()) throw GgmlFailure("arrays look at this buffer's memory (Tensor.numpy): let go of them first");
+    if (shared())
+        throw GgmlFailure("arrays look at this buffer's memory (Tensor.numpy): let go of them first");
     for (const std::weak_ptr<Context>& user : users_) {
         const ContextPtr context = user.lock();
         for (ggml_backend_buffer_t child : child_handles_) {

@@ -267,7 +267,8 @@ void check_memory(const ggml_tensor* t, const char* what, ggml_backend_t backend
                           " has no memory: allocate its context or graph first");
     }
     const ggml_backend_buffer_type_t type = ggml_backend_buffer_get_type(buffer);
-    // A CPU device says that it supports the memory of a meta device made of CPUs, whose addresses are made up.
+    // A CPU device says that it supports the memory of a meta device made of CPUs, whose addresses are made
+    // up.
     if (ggml_backend_buffer_is_meta(buffer) != ggml_backend_is_meta(backend) ||
         !ggml_backend_supports_buft(backend, type)) {
         throw GgmlFailure(std::string("graph ") + what + " " + describe(t) + " lies in memory (" +

@@ -59,7 +59,8 @@ SplitState parse_split(const ggml_tensor* t, const py::object& answer, std::size
         if (!sizes.empty()) bad_split(t, "a mirrored tensor has no sizes");
         return mirrored();
     }
-    if (axis < 0 || axis >= GGML_MAX_DIMS) bad_split(t, "axis " + std::to_string(axis) + " is not 0 to 3 or MIRRORED");
+    if (axis < 0 || axis >= GGML_MAX_DIMS)
+        bad_split(t, "axis " + std::to_string(axis) + " is not 0 to 3 or MIRRORED");
     if (sizes.empty() || sizes.size() % n_devices != 0) {
         bad_split(t, std::to_string(sizes.size()) + " sizes for " + std::to_string(n_devices) + " devices");
     }
@@ -73,7 +74,8 @@ SplitState parse_split(const ggml_tensor* t, const py::object& answer, std::size
     std::int64_t total = 0;
     for (std::size_t i = 0; i < sizes.size(); ++i) {
         if (sizes[i] < 0) bad_split(t, "a size is negative");
-        if (axis == 0 && sizes[i] % ggml_blck_size(t->type) != 0) bad_split(t, "a size cuts a quantisation block");
+        if (axis == 0 && sizes[i] % ggml_blck_size(t->type) != 0)
+            bad_split(t, "a size cuts a quantisation block");
         state.ne[i] = sizes[i];
         total += sizes[i] * repeats[i / n_devices];
     }
@@ -82,7 +84,8 @@ SplitState parse_split(const ggml_tensor* t, const py::object& answer, std::size
         state.nr[s] = repeats[s];
     }
     if (total != t->ne[axis]) {
-        bad_split(t, "the sizes add up to " + std::to_string(total) + ", the axis has " + std::to_string(t->ne[axis]));
+        bad_split(t, "the sizes add up to " + std::to_string(total) + ", the axis has " +
+                         std::to_string(t->ne[axis]));
     }
     return state;
 }
@@ -91,7 +94,8 @@ SplitState split(const ggml_tensor* t, void* data) {
     const auto* splitter = static_cast<const Splitter*>(data);
     const py::gil_scoped_acquire acquire;
     try {
-        return parse_split(t, splitter->function(describe_tensor(t), splitter->n_devices), splitter->n_devices);
+        return parse_split(t, splitter->function(describe_tensor(t), splitter->n_devices),
+                           splitter->n_devices);
     } catch (...) {
         if (!split_error) split_error = std::current_exception();
         return mirrored();
@@ -102,13 +106,15 @@ SplitState split(const ggml_tensor* t, void* data) {
 
 Device meta_device(std::vector<Device> devices, py::object split_fn) {
     if (devices.empty() || devices.size() > GGML_BACKEND_META_MAX_DEVICES) {
-        throw py::value_error("a meta device is made of 1 to 16 devices, not " + std::to_string(devices.size()));
+        throw py::value_error("a meta device is made of 1 to 16 devices, not " +
+                              std::to_string(devices.size()));
     }
     std::vector<ggml_backend_dev_t> handles;
     for (const Device& device : devices) handles.push_back(device.get());
     auto* splitter = new Splitter{std::move(split_fn), handles.size()};
     Guard guard;
-    return Device(ggml_backend_meta_device(handles.data(), handles.size(), split, splitter), std::move(devices));
+    return Device(ggml_backend_meta_device(handles.data(), handles.size(), split, splitter),
+                  std::move(devices));
 }
 
 void raise_split_error() {

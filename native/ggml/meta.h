@@ -7,7 +7,8 @@
 
 namespace ggmlpy {
 
-// `split_fn(info, n_devices)` is called for every tensor that is given memory on the device (weights, inputs).
+// `split_fn(info, n_devices)` is called for every tensor that is given memory on the device (weights,
+// inputs).
 Device meta_device(std::vector<Device> devices, pybind11::object split_fn);
 
 // Under the GIL, after a call into ggml that may have asked a split_fn: raises what it raised.

@@ -10,8 +10,10 @@ namespace ggmlpy {
 Sched::Sched(std::vector<std::shared_ptr<Backend>> backends, std::size_t graph_size, bool parallel,
              bool op_offload)
     : backends_(std::move(backends)), graph_size_(graph_size) {
-    if (backends_.empty() || backends_.size() > 16) throw std::invalid_argument("a scheduler takes 1 to 16 backends");
-    if (!backends_.back()->is_cpu()) throw std::invalid_argument("the last backend of a scheduler must be a CPU");
+    if (backends_.empty() || backends_.size() > 16)
+        throw std::invalid_argument("a scheduler takes 1 to 16 backends");
+    if (!backends_.back()->is_cpu())
+        throw std::invalid_argument("the last backend of a scheduler must be a CPU");
     std::vector<ggml_backend_t> handles;
     for (const auto& backend : backends_) {
         if (std::find(handles.begin(), handles.end(), backend->get()) != handles.end()) {
@@ -21,8 +23,8 @@ Sched::Sched(std::vector<std::shared_ptr<Backend>> backends, std::size_t graph_s
         handles.push_back(backend->get());
     }
     Guard guard;
-    handle_ = ggml_backend_sched_new(handles.data(), nullptr, static_cast<int>(handles.size()), graph_size, parallel,
-                                     op_offload);
+    handle_ = ggml_backend_sched_new(handles.data(), nullptr, static_cast<int>(handles.size()), graph_size,
+                                     parallel, op_offload);
     if (handle_ == nullptr) throw GgmlFailure("cannot make a scheduler");
 }
 
@@ -58,7 +60,8 @@ void Sched::reserve(Graph& graph) {
     Guard guard;
     reset();
     graph.mark_split();
-    if (!ggml_backend_sched_reserve(get(), graph.get())) throw GgmlFailure("out of memory for the scheduler's buffers");
+    if (!ggml_backend_sched_reserve(get(), graph.get()))
+        throw GgmlFailure("out of memory for the scheduler's buffers");
 }
 
 void Sched::alloc_graph(const std::shared_ptr<Sched>& self, const std::shared_ptr<Graph>& graph) {
@@ -74,7 +77,8 @@ void Sched::alloc_graph(const std::shared_ptr<Sched>& self, const std::shared_pt
         if (t->data == nullptr) placed.insert(t);
     }
     graph->mark_split();
-    if (!ggml_backend_sched_alloc_graph(get(), graph->get())) throw GgmlFailure("out of memory for the graph");
+    if (!ggml_backend_sched_alloc_graph(get(), graph->get()))
+        throw GgmlFailure("out of memory for the graph");
     context->set_allocator(self, std::move(placed));
     graph_ = graph;
 }
@@ -83,7 +87,8 @@ void Sched::compute(const std::shared_ptr<Sched>& self, const std::shared_ptr<Gr
     if (graph != graph_) alloc_graph(self, graph);
     for (const auto& backend : backends_) backend->check_process();
     graph->context()->check_used();
-    if (graph->context()->allocation_is_stale()) throw GgmlFailure("the graph's memory was given to another graph");
+    if (graph->context()->allocation_is_stale())
+        throw GgmlFailure("the graph's memory was given to another graph");
     check_indices(*graph);
     std::vector<std::unique_lock<std::mutex>> locks;
     for (const auto& backend : backends_) locks.emplace_back(backend->mutex());

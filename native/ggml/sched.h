@@ -12,7 +12,8 @@ namespace ggmlpy {
 class Sched : public Allocator {
   public:
     // Backends in order of preference; the last must be a CPU backend, as ggml demands.
-    Sched(std::vector<std::shared_ptr<Backend>> backends, std::size_t graph_size, bool parallel, bool op_offload);
+    Sched(std::vector<std::shared_ptr<Backend>> backends, std::size_t graph_size, bool parallel,
+          bool op_offload);
     ~Sched() override;
     Sched(const Sched&) = delete;
     Sched& operator=(const Sched&) = delete;

@@ -70,7 +70,8 @@ void GraphPlan::compute() {
     if (backend_->n_threads() != n_threads_) {
         throw GgmlFailure("the backend's threads were changed after this plan was made: make a new plan");
     }
-    if (graph_->n_nodes() != n_nodes_) throw GgmlFailure("the graph has grown since this plan was made of it");
+    if (graph_->n_nodes() != n_nodes_)
+        throw GgmlFailure("the graph has grown since this plan was made of it");
     check_computable(*graph_, backend_->get());
     check_indices(*graph_);
     const ggml_status status = ggml_backend_graph_plan_compute(backend_->get(), handle_);

@@ -87,7 +87,7 @@ def test_reset_makes_tensors_and_graphs_stale() -> None:
         lambda: ggml.Gallocr(backend).alloc_graph(graph),
     ]
     for use in uses:
-        with pytest.raises(ggml.GgmlError, match="reset or closed|reset since"):
+        with pytest.raises(ggml.GgmlError, match="was reset"):
             use()
     assert ctx.new_tensor(Type.F32, [4]).ne == (4, 1, 1, 1)
 
