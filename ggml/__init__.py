@@ -15,41 +15,82 @@ from ggml._load import prepare
 prepare()
 
 from ggml import _core  # noqa: E402  (only after prepare)
-from ggml.errors import GgmlError, UnsupportedProcessorError  # noqa: E402
+from ggml.devices import (  # noqa: E402
+    DeviceCaps,
+    DeviceProps,
+    best_backend,
+    device,
+    devices,
+    load_all_backends,
+    load_backend,
+    register,
+    register_device,
+    registries,
+    registry,
+)
+from ggml.enums import BufferUsage, DeviceType, SplitAxis  # noqa: E402
+from ggml.errors import Cancelled, GgmlError, UnsupportedError, UnsupportedProcessorError  # noqa: E402
+from ggml.meta import Split, SplitInfo, meta_device  # noqa: E402
 from ggml.types import Type, TypeInfo, type_info  # noqa: E402
 
 __all__ = [
     "Backend",
     "Buffer",
+    "BufferType",
+    "BufferUsage",
+    "Cancelled",
     "Context",
     "Device",
+    "DeviceCaps",
+    "DeviceProps",
+    "DeviceType",
+    "Event",
     "Gallocr",
     "GgmlError",
     "GgufFile",
     "Graph",
+    "GraphPlan",
+    "MultiBuffer",
+    "Registry",
+    "Sched",
+    "Split",
+    "SplitAxis",
+    "SplitInfo",
     "Tensor",
+    "Threadpool",
     "Type",
     "TypeInfo",
+    "UnsupportedError",
     "UnsupportedProcessorError",
     "add",
     "alloc_ctx_tensors",
+    "best_backend",
     "can_mul_mat",
     "cast",
     "concat",
     "cont",
     "conv_2d_dw_direct",
+    "copy_async",
     "cpy",
+    "device",
     "devices",
     "div",
     "get_rows",
     "graph_overhead",
     "im2col",
+    "load_all_backends",
+    "load_backend",
+    "meta_device",
     "mul",
     "mul_mat",
     "norm",
     "pad_ext",
     "permute",
     "quantize",
+    "register",
+    "register_device",
+    "registries",
+    "registry",
     "relu",
     "reshape_1d",
     "reshape_2d",
@@ -79,6 +120,14 @@ Gallocr = _core.Gallocr
 GgufFile = _core.GgufFile
 Graph = _core.Graph
 Tensor = _core.Tensor
+copy_async = _core.copy_async
+Threadpool = _core.Threadpool
+Sched = _core.Sched
+Registry = _core.Registry
+MultiBuffer = _core.MultiBuffer
+GraphPlan = _core.GraphPlan
+Event = _core.Event
+BufferType = _core.BufferType
 
 add = _core.add
 alloc_ctx_tensors = _core.alloc_ctx_tensors
@@ -88,7 +137,6 @@ concat = _core.concat
 cont = _core.cont
 conv_2d_dw_direct = _core.conv_2d_dw_direct
 cpy = _core.cpy
-devices = _core.devices
 div = _core.div
 get_rows = _core.get_rows
 graph_overhead = _core.graph_overhead
