@@ -7,6 +7,7 @@
 
 #include "ggml/backend.h"
 #include "ggml/context.h"
+#include "ggml/gil.h"
 #include "ggml/guard.h"
 #include "ggml/interrupt.h"
 
@@ -65,7 +66,7 @@ void bind_closing(Class& c) {
 
 // A backend's lock, waited for without the GIL: who computes under it may be waiting for the GIL.
 inline std::unique_lock<std::mutex> lock_backend(Backend& backend) {
-    const pybind11::gil_scoped_release release;
+    const ggmlpy::GilRelease release;
     return std::unique_lock<std::mutex>(backend.mutex());
 }
 

@@ -90,7 +90,7 @@ py::object value(const gguf_context* g, std::int64_t key) {
 std::shared_ptr<const py::buffer_info> hold(const py::buffer& buffer) {
     auto* info = new py::buffer_info(buffer.request());
     return std::shared_ptr<const py::buffer_info>(info, [](const py::buffer_info* p) {
-        const py::gil_scoped_acquire acquire;
+        const ggmlpy::GilAcquire acquire;
         delete p;
     });
 }

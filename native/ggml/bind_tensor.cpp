@@ -84,6 +84,7 @@ py::array tensor_get(const Tensor& tensor) {
 void tensor_set(const Tensor& tensor, const py::array& values) {
     Guard guard;
     ggml_tensor* t = tensor.allocated();
+    tensor.context()->check_writable(t);
     require_contiguous(t);
     const py::array array = py::array::ensure(values, py::array::c_style);
     check_element_type(t, array);
@@ -140,6 +141,7 @@ py::array_t<float> tensor_to_float32(const Tensor& tensor) {
 void tensor_copy(const Tensor& from, const Tensor& to) {
     Guard guard;
     check_same_layout(from, to);
+    to.context()->check_writable(to.get());
     if (!ggml_backend_buffer_is_meta(buffer_of(from.get())) &&
         !ggml_backend_buffer_is_meta(buffer_of(to.get()))) {
         ggml_backend_tensor_copy(from.get(), to.get());
@@ -234,7 +236,7 @@ py::bytes quantize(
     {
         const float* from = values.data();
         const float* importance = imatrix ? imatrix->data() : nullptr;
-        py::gil_scoped_release release;
+        ggmlpy::GilRelease release;
         ggml_quantize_chunk(t, from, out.data(), 0, rows, row, importance);
     }
     return py::bytes(out);
@@ -253,7 +255,10 @@ py::list type_table() {
 }  // namespace
 
 void check_element_type(const ggml_tensor* t, const py::array& values) {
-    if (ggml_is_quantized(t->type) || t->type == GGML_TYPE_BF16) return;  // raw bytes
+    if (ggml_is_quantized(t->type) || t->type == GGML_TYPE_BF16) {
+        if (std::string("uif").find(values.dtype().kind()) != std::string::npos) return;  // their bytes
+        throw py::type_error("tensor " + describe(t) + " takes the bytes of an array of numbers");
+    }
     if (values.dtype().is(numpy_dtype(t)) || values.dtype().equal(numpy_dtype(t))) return;
     throw py::type_error("tensor " + describe(t) + " takes an array of " +
                          std::string(py::str(numpy_dtype(t))) + ", not " +

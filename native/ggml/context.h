@@ -101,6 +101,8 @@ class Context : public std::enable_shared_from_this<Context> {
     void add_buffer(const std::shared_ptr<Buffer>& buffer, ggml_backend_buffer_t handle);
     // The buffer of that handle, of this context or of one that it uses; null for an allocator's.
     std::shared_ptr<Buffer> find_buffer(ggml_backend_buffer_t handle) const;
+    // Throws GgmlFailure when a tensor lies in memory that must not be written, such as the map of a file.
+    void check_writable(const ggml_tensor* t) const;
     // Takes the memory away from the tensors that lie in a buffer that is about to be freed.
     void forget_buffer(ggml_backend_buffer_t buffer);
 

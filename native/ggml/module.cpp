@@ -5,6 +5,7 @@
 PYBIND11_MODULE(_core, m) {
     m.doc() =
         "ggml for Python: contexts, tensors, operators, backends, GGUF. Use it through the package ggml.";
+    ggmlpy::remember_main_thread();
     ggmlpy::install_abort_handler();
     ggmlpy::install_log_handler();
     ggmlpy::register_failure();
