@@ -14,8 +14,20 @@ from ggml._load import prepare
 
 prepare()
 
-from ggml import _core  # noqa: E402  (only after prepare)
+from ggml import _core, ops  # noqa: E402  (only after prepare)
 from ggml.errors import GgmlError, UnsupportedProcessorError  # noqa: E402
+from ggml.op_enums import (  # noqa: E402
+    GluOp,
+    Pool,
+    Prec,
+    RopeMode,
+    ScaleFlag,
+    ScaleMode,
+    SortOrder,
+    TriType,
+    UnaryOp,
+)
+from ggml.ops import *  # noqa: E402
 from ggml.types import Type, TypeInfo, type_info  # noqa: E402
 
 __all__ = [
@@ -26,50 +38,30 @@ __all__ = [
     "Gallocr",
     "GgmlError",
     "GgufFile",
+    "GluOp",
     "Graph",
+    "Pool",
+    "Prec",
+    "RopeMode",
+    "ScaleFlag",
+    "ScaleMode",
+    "SortOrder",
     "Tensor",
+    "TriType",
     "Type",
     "TypeInfo",
+    "UnaryOp",
     "UnsupportedProcessorError",
-    "add",
     "alloc_ctx_tensors",
     "can_mul_mat",
-    "cast",
-    "concat",
-    "cont",
-    "conv_2d_dw_direct",
-    "cpy",
     "devices",
-    "div",
-    "get_rows",
     "graph_overhead",
-    "im2col",
-    "mul",
-    "mul_mat",
-    "norm",
-    "pad_ext",
-    "permute",
     "quantize",
-    "relu",
-    "reshape_1d",
-    "reshape_2d",
-    "reshape_3d",
-    "reshape_4d",
-    "scale",
-    "sigmoid",
-    "silu",
-    "soft_max_ext",
-    "sub",
-    "tanh",
     "tensor_copy",
     "tensor_overhead",
-    "transpose",
     "type_info",
-    "view_1d",
-    "view_2d",
-    "view_3d",
-    "view_4d",
 ]
+__all__ += ops.__all__
 
 Backend = _core.Backend
 Buffer = _core.Buffer
@@ -80,40 +72,10 @@ GgufFile = _core.GgufFile
 Graph = _core.Graph
 Tensor = _core.Tensor
 
-add = _core.add
 alloc_ctx_tensors = _core.alloc_ctx_tensors
 can_mul_mat = _core.can_mul_mat
-cast = _core.cast
-concat = _core.concat
-cont = _core.cont
-conv_2d_dw_direct = _core.conv_2d_dw_direct
-cpy = _core.cpy
 devices = _core.devices
-div = _core.div
-get_rows = _core.get_rows
 graph_overhead = _core.graph_overhead
-im2col = _core.im2col
-mul = _core.mul
-mul_mat = _core.mul_mat
-norm = _core.norm
-pad_ext = _core.pad_ext
-permute = _core.permute
 quantize = _core.quantize
-relu = _core.relu
-reshape_1d = _core.reshape_1d
-reshape_2d = _core.reshape_2d
-reshape_3d = _core.reshape_3d
-reshape_4d = _core.reshape_4d
-scale = _core.scale
-sigmoid = _core.sigmoid
-silu = _core.silu
-soft_max_ext = _core.soft_max_ext
-sub = _core.sub
-tanh = _core.tanh
 tensor_copy = _core.tensor_copy
 tensor_overhead = _core.tensor_overhead
-transpose = _core.transpose
-view_1d = _core.view_1d
-view_2d = _core.view_2d
-view_3d = _core.view_3d
-view_4d = _core.view_4d
