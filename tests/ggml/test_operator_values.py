@@ -393,6 +393,27 @@ def test_convolution_in_two_dimensions() -> None:
     check(depthwise, lambda c, a, b: ggml.conv_2d_dw(c, a, b, 1, 2, 1, 1, 1, 1), half, x, atol=2e-2)
 
 
+def test_depthwise_convolution_of_channels_first() -> None:
+    x, w = values((5, 3, 4)), values((3, 1, 4), 1)  # [height, width, channels]
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, ((1, 1), (0, 0), (0, 0))), 3, 0)
+    expected = np.einsum("hwck,kc->hwc", windows, w[:, 0])
+
+    def build(c: ggml.Context, a: ggml.Tensor, b: ggml.Tensor) -> ggml.Tensor:
+        image = ggml.permute(c, b, 2, 0, 1, 3)
+        kernel = ggml.permute(c, ggml.reshape_4d(c, a, 4, 1, 1, 3), 3, 2, 0, 1)
+        return ggml.cont(
+            c, ggml.permute(c, ggml.conv_2d_dw_direct(c, kernel, image, 1, 1, 0, 1, 1, 1), 1, 2, 0, 3)
+        )
+
+    check(expected, build, w[:, 0], x)
+    ctx = ggml.Context(1 << 16)
+    pixel = ctx.new_tensor(Type.F32, [4, 1, 1])
+    one = ggml.permute(ctx, ggml.view_3d(ctx, pixel, 4, 1, 1, 2 * pixel.nb[0], pixel.nb[2], 0), 2, 0, 1, 3)
+    kernel = ggml.permute(ctx, ctx.new_tensor(Type.F32, [4, 1, 1, 3]), 3, 2, 0, 1)
+    with pytest.raises(ggml.GgmlError, match="contiguous"):
+        ggml.conv_2d_dw_direct(ctx, kernel, one, 1, 1, 0, 1, 1, 1)
+
+
 def test_pooling() -> None:
     x = values((3, 9))
     windows = np.lib.stride_tricks.sliding_window_view(x, 3, 1)[:, ::2]
