@@ -93,7 +93,8 @@ def _depthwise(
     """Depthwise convolution over time with ``context`` frames on the left and right: [d, T] -> [d, T]."""
     left, right = context
     padding = left
-    if left != right:
+    # Of a single frame ggml could not tell which layout it has, so it gets its padding here too.
+    if left != right or x.ne[1] == 1:
         x = ggml.pad_ext(ctx, x, 0, 0, left, right, 0, 0, 0, 0)
         padding = 0
     d, n_frames = x.ne[:2]

@@ -315,6 +315,7 @@ void check_memory(const ggml_tensor* t, const char* what, ggml_backend_t backend
 
 void check_computable(const Graph& graph, ggml_backend_t backend) {
     graph.context()->check_used();
+    check_writes(graph);
     if (graph.context()->allocation_is_stale()) {
         throw GgmlFailure("the graph's allocator has since allocated another graph: allocate this one again");
     }
@@ -331,25 +332,6 @@ void check_computable(const Graph& graph, ggml_backend_t backend) {
         if (device != nullptr && !ggml_backend_dev_supports_op(device, node)) {
             throw GgmlFailure(std::string("device ") + ggml_backend_dev_name(device) + " cannot compute " +
                               ggml_op_desc(node) + " for " + describe(node));
-        }
-    }
-}
-
-void check_indices(const Graph& graph) {
-    ggml_cgraph* g = graph.get();
-    for (int k = 0; k < ggml_graph_n_nodes(g); ++k) {
-        const ggml_tensor* node = ggml_graph_node(g, k);
-        const ggml_tensor* rows = node->src[1];
-        if (node->op != GGML_OP_GET_ROWS || rows->op != GGML_OP_NONE || !ggml_is_contiguous(rows)) continue;
-        const ggml_backend_buffer_t buffer =
-            rows->view_src != nullptr ? rows->view_src->buffer : rows->buffer;
-        if (buffer == nullptr || !ggml_backend_buffer_is_host(buffer)) continue;
-        const auto* index = static_cast<const std::int32_t*>(rows->data);
-        for (std::int64_t i = 0; i < ggml_nelements(rows); ++i) {
-            if (index[i] < 0 || index[i] >= node->src[0]->ne[1]) {
-                throw GgmlFailure("there is no row " + std::to_string(index[i]) + " in " +
-                                  describe(node->src[0]));
-            }
         }
     }
 }
