@@ -15,8 +15,12 @@ from ggml._load import prepare
 prepare()
 
 from ggml import _core  # noqa: E402  (only after prepare)
+from ggml._log import route  # noqa: E402
 from ggml.errors import GgmlError, UnsupportedProcessorError  # noqa: E402
+from ggml.gguf_writer import GgufType, GgufWriter  # noqa: E402
 from ggml.types import Type, TypeInfo, type_info  # noqa: E402
+
+route()
 
 __all__ = [
     "Backend",
@@ -26,6 +30,9 @@ __all__ = [
     "Gallocr",
     "GgmlError",
     "GgufFile",
+    "GgufTensorInfo",
+    "GgufType",
+    "GgufWriter",
     "Graph",
     "Tensor",
     "Type",
@@ -38,7 +45,10 @@ __all__ = [
     "concat",
     "cont",
     "conv_2d_dw_direct",
+    "cpu_features",
+    "cpu_vector_bytes",
     "cpy",
+    "dequantize",
     "devices",
     "div",
     "get_rows",
@@ -50,6 +60,7 @@ __all__ = [
     "pad_ext",
     "permute",
     "quantize",
+    "quantize_requires_imatrix",
     "relu",
     "reshape_1d",
     "reshape_2d",
@@ -77,6 +88,7 @@ Context = _core.Context
 Device = _core.Device
 Gallocr = _core.Gallocr
 GgufFile = _core.GgufFile
+GgufTensorInfo = _core.GgufTensorInfo
 Graph = _core.Graph
 Tensor = _core.Tensor
 
@@ -87,7 +99,10 @@ cast = _core.cast
 concat = _core.concat
 cont = _core.cont
 conv_2d_dw_direct = _core.conv_2d_dw_direct
+cpu_features = _core.cpu_features
+cpu_vector_bytes = _core.cpu_vector_bytes
 cpy = _core.cpy
+dequantize = _core.dequantize
 devices = _core.devices
 div = _core.div
 get_rows = _core.get_rows
@@ -99,6 +114,7 @@ norm = _core.norm
 pad_ext = _core.pad_ext
 permute = _core.permute
 quantize = _core.quantize
+quantize_requires_imatrix = _core.quantize_requires_imatrix
 relu = _core.relu
 reshape_1d = _core.reshape_1d
 reshape_2d = _core.reshape_2d
