@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 import asr._core as _core
 import ggml
-from asr.errors import ForkedProcessError
+from asr.errors import DeviceError, ForkedProcessError
 
 if TYPE_CHECKING:
     from asr.loader import ModelLoader
@@ -82,11 +82,15 @@ class Backend:
     """Computes graphs on one device, one at a time; a second thread waits for its turn.
 
     ``n_threads`` below 1 means 1; it is ignored on devices other than the CPU. ``device`` is ``"cpu"`` or a
-    name of :func:`ggml.devices`; an unknown one raises :class:`ggml.GgmlError`.
+    name of :func:`ggml.devices`; an unknown one raises :class:`asr.DeviceError`.
     """
 
     def __init__(self, n_threads: int = 1, device: str = "cpu") -> None:
-        self._core = _core.PersistentBackend(ggml.Backend(device, n_threads), _MAX_NODES)
+        try:
+            found = ggml.device(device)
+        except KeyError as error:
+            raise DeviceError(error.args[0]) from None
+        self._core = _core.PersistentBackend(ggml.Backend(found, n_threads), _MAX_NODES)
         self._device = device
         self._lock = threading.Lock()
         self._pid = os.getpid()

@@ -23,6 +23,10 @@ class ModelNotFoundError(AsrError):
     """No model of that name or at that path."""
 
 
+class DeviceError(AsrError):
+    """No device of that name; ``asr devices`` lists them."""
+
+
 class DecoderError(AsrError, ValueError):
     """The model has no such decoding head."""
 

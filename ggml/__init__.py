@@ -16,8 +16,23 @@ prepare()
 
 from ggml import _core  # noqa: E402  (only after prepare)
 from ggml._log import route  # noqa: E402
-from ggml.errors import GgmlError, UnsupportedProcessorError  # noqa: E402
+from ggml.devices import (  # noqa: E402
+    DeviceCaps,
+    DeviceProps,
+    best_backend,
+    device,
+    devices,
+    load_all_backends,
+    load_backend,
+    register,
+    register_device,
+    registries,
+    registry,
+)
+from ggml.enums import BufferUsage, DeviceType, SplitAxis  # noqa: E402
+from ggml.errors import Cancelled, GgmlError, UnsupportedError, UnsupportedProcessorError  # noqa: E402
 from ggml.gguf_writer import GgufType, GgufWriter  # noqa: E402
+from ggml.meta import Split, SplitInfo, meta_device  # noqa: E402
 from ggml.types import Type, TypeInfo, type_info  # noqa: E402
 
 route()
@@ -25,8 +40,15 @@ route()
 __all__ = [
     "Backend",
     "Buffer",
+    "BufferType",
+    "BufferUsage",
+    "Cancelled",
     "Context",
     "Device",
+    "DeviceCaps",
+    "DeviceProps",
+    "DeviceType",
+    "Event",
     "Gallocr",
     "GgmlError",
     "GgufFile",
@@ -34,26 +56,41 @@ __all__ = [
     "GgufType",
     "GgufWriter",
     "Graph",
+    "GraphPlan",
+    "MultiBuffer",
+    "Registry",
+    "Sched",
+    "Split",
+    "SplitAxis",
+    "SplitInfo",
     "Tensor",
+    "Threadpool",
     "Type",
     "TypeInfo",
+    "UnsupportedError",
     "UnsupportedProcessorError",
     "add",
     "alloc_ctx_tensors",
+    "best_backend",
     "can_mul_mat",
     "cast",
     "concat",
     "cont",
     "conv_2d_dw_direct",
+    "copy_async",
     "cpu_features",
     "cpu_vector_bytes",
     "cpy",
     "dequantize",
+    "device",
     "devices",
     "div",
     "get_rows",
     "graph_overhead",
     "im2col",
+    "load_all_backends",
+    "load_backend",
+    "meta_device",
     "mul",
     "mul_mat",
     "norm",
@@ -61,6 +98,10 @@ __all__ = [
     "permute",
     "quantize",
     "quantize_requires_imatrix",
+    "register",
+    "register_device",
+    "registries",
+    "registry",
     "relu",
     "reshape_1d",
     "reshape_2d",
@@ -91,6 +132,14 @@ GgufFile = _core.GgufFile
 GgufTensorInfo = _core.GgufTensorInfo
 Graph = _core.Graph
 Tensor = _core.Tensor
+copy_async = _core.copy_async
+Threadpool = _core.Threadpool
+Sched = _core.Sched
+Registry = _core.Registry
+MultiBuffer = _core.MultiBuffer
+GraphPlan = _core.GraphPlan
+Event = _core.Event
+BufferType = _core.BufferType
 
 add = _core.add
 alloc_ctx_tensors = _core.alloc_ctx_tensors
@@ -103,7 +152,6 @@ cpu_features = _core.cpu_features
 cpu_vector_bytes = _core.cpu_vector_bytes
 cpy = _core.cpy
 dequantize = _core.dequantize
-devices = _core.devices
 div = _core.div
 get_rows = _core.get_rows
 graph_overhead = _core.graph_overhead

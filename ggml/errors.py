@@ -9,3 +9,11 @@ class GgmlError(Exception):
 
 class UnsupportedProcessorError(GgmlError, ImportError):
     """The processor lacks instructions that the prebuilt ggml libraries use."""
+
+
+class UnsupportedError(GgmlError):
+    """The device or backend does not have what was asked for, such as events or graph plans."""
+
+
+class Cancelled(GgmlError):
+    """The computation was cancelled by its ``cancel`` argument."""

@@ -27,7 +27,7 @@ def show_devices() -> int:
     rows = [("NAME", "TYPE", "MEMORY", "FREE", "DESCRIPTION")]
     for device in ggml.devices():
         total, free = _mebibytes(device.memory_total), _mebibytes(device.memory_free)
-        rows.append((device.name, _plain(device.type), total, free, device.description))
+        rows.append((device.name, device.type.name, total, free, device.description))
     write_stdout(table(rows))
     return 0
 

@@ -12,15 +12,6 @@ using ggmlpy::Graph;
 using ggmlpy::Guard;
 using ggmlpy::Tensor;
 
-InterruptScope::InterruptScope(const ggmlpy::Backend& backend, Interrupt& interrupt)
-    : cpu_(backend.is_cpu() ? backend.get() : nullptr) {
-    if (cpu_ != nullptr) ggml_backend_cpu_set_abort_callback(cpu_, Interrupt::callback, &interrupt);
-}
-
-InterruptScope::~InterruptScope() {
-    if (cpu_ != nullptr) ggml_backend_cpu_set_abort_callback(cpu_, nullptr, nullptr);
-}
-
 PersistentBackend::PersistentBackend(std::shared_ptr<ggmlpy::Backend> backend, std::size_t max_nodes)
     : backend_(std::move(backend)), max_nodes_(max_nodes) {
     // Leaves (weights, inputs) live in other contexts or count as tensors here: twice the nodes is ample.
@@ -44,24 +35,12 @@ void PersistentBackend::allocate(const std::vector<Tensor>& outputs) {
         ggml_set_output(t.get());
         graph_->expand(t);
     }
-    if (!gallocr_)
-        gallocr_ = std::make_shared<Gallocr>(ggml_backend_get_default_buffer_type(backend_->get()));
-    gallocr_->advance();
-    // For a graph of the same nodes ggml takes over the last one's plan, in which an output that is new may
-    // share its memory: a change of outputs needs a new plan.
-    std::vector<int> output_nodes;
-    for (int i = 0; i < graph_->n_nodes(); ++i) {
-        if ((ggml_graph_node(graph_->get(), i)->flags & GGML_TENSOR_FLAG_OUTPUT) != 0)
-            output_nodes.push_back(i);
+    if (!gallocr_) {
+        gallocr_ = std::make_shared<Gallocr>(ggml_backend_get_default_buffer_type(backend_->get()),
+                                             backend_->device().uses());
     }
-    if (output_nodes != output_nodes_ && !ggml_gallocr_reserve(gallocr_->get(), graph_->get())) {
-        throw GgmlFailure("out of memory: the graph's intermediate results do not fit");
-    }
-    output_nodes_ = std::move(output_nodes);
-    if (!ggml_gallocr_alloc_graph(gallocr_->get(), graph_->get())) {
-        throw GgmlFailure("out of memory: the graph's intermediate results do not fit");
-    }
-    context_->set_gallocr(gallocr_);
+    gallocr_->alloc(graph_->get());
+    context_->set_allocator(gallocr_);
     for (int i = 0; i < graph_->n_nodes(); ++i) {
         const ggml_tensor* node = ggml_graph_node(graph_->get(), i);
         if (node->view_src == nullptr && node->buffer != nullptr) {

@@ -10,11 +10,13 @@
 #include <utility>
 #include <vector>
 
-#include "asr/interrupt.h"
 #include "ggml/backend.h"
 #include "ggml/context.h"
+#include "ggml/interrupt.h"
 
 namespace asr {
+
+using ggmlpy::Interrupt;
 
 class PersistentBackend {
   public:
@@ -54,23 +56,10 @@ class PersistentBackend {
     ggmlpy::ContextPtr context_;
     std::shared_ptr<ggmlpy::Gallocr> gallocr_;  // made at the first compute
     std::unique_ptr<ggmlpy::Graph> graph_;
-    std::vector<int> output_nodes_;  // of the last graph
     std::uintptr_t buffer_address_ = 0;
     std::atomic<std::uint64_t> graphs_run_{0};
     std::atomic<std::uint64_t> cancel_requests_{0};
     std::uint64_t requests_at_begin_ = 0;
-};
-
-// Puts the interrupt's callback into a CPU backend for as long as it lives.
-class InterruptScope {
-  public:
-    InterruptScope(const ggmlpy::Backend& backend, Interrupt& interrupt);
-    ~InterruptScope();
-    InterruptScope(const InterruptScope&) = delete;
-    InterruptScope& operator=(const InterruptScope&) = delete;
-
-  private:
-    ggml_backend_t cpu_;
 };
 
 template <typename Seen, typename Body>
@@ -81,7 +70,7 @@ void PersistentBackend::exclusive(const pybind11::object& cancel, Seen&& seen, B
         const pybind11::gil_scoped_release release;
         const std::lock_guard<std::mutex> lock(backend_->mutex());
         interrupt.begin(seen());
-        const InterruptScope scope(*backend_, interrupt);
+        const ggmlpy::InterruptScope scope(*backend_, interrupt);
         body(interrupt);
     }
     if (interrupt.stopped()) interrupt.raise();

@@ -82,7 +82,7 @@ PYBIND11_MODULE(_core, m) {
     py::register_local_exception_translator([](std::exception_ptr p) {
         try {
             if (p) std::rethrow_exception(p);
-        } catch (const asr::Cancelled&) {
+        } catch (const ggmlpy::Cancelled&) {
             const auto type = py::module_::import("asr.errors").attr("Cancelled");
             PyErr_SetString(type.ptr(), "the transcription was cancelled");
         }

@@ -1,6 +1,10 @@
 #include "ggml/backend.h"
 
+#include <algorithm>
+
 #include "ggml/guard.h"
+#include "ggml/internal.h"
+#include "ggml/stream.h"
 
 #ifdef _WIN32
 #include <process.h>
@@ -34,24 +38,58 @@ Threadpool::~Threadpool() {
     if (!forked_since(pid_)) ggml_threadpool_free(handle_);
 }
 
-Buffer::Buffer(ggml_backend_buffer_t handle, std::shared_ptr<const void> memory)
-    : memory_(std::move(memory)), handle_(handle) {
-    if (handle == nullptr) throw GgmlFailure("cannot allocate a device buffer: out of memory");
+Backend::Backend(Device device, const char* params)
+    : device_(std::move(device)),
+      uses_(device_.uses()),
+      handle_(ggml_backend_dev_init(device_.get(), params)),
+      pid_(current_pid()) {
+    if (!handle_) {
+        throw GgmlFailure(std::string("cannot initialise device ") + ggml_backend_dev_name(device_.get()));
+    }
 }
 
-Backend::Backend(ggml_backend_dev_t device)
-    : handle_(ggml_backend_dev_init(device, nullptr)), pid_(current_pid()) {
-    if (!handle_) throw GgmlFailure(std::string("cannot initialise device ") + ggml_backend_dev_name(device));
+Backend::~Backend() { close(); }
+
+ggml_backend_t Backend::get() const {
+    if (!handle_) throw GgmlFailure("this backend was closed");
+    return handle_.get();
+}
+
+bool Backend::is_meta() const { return ggml_backend_is_meta(get()); }
+
+std::vector<ggml_backend_t> Backend::cpu_parts() const {
+    if (is_cpu()) return {get()};
+    std::vector<ggml_backend_t> parts;
+    for (std::size_t i = 0; is_meta() && i < ggml_backend_meta_n_backends(get()); ++i) {
+        ggml_backend_t part = ggml_backend_meta_simple_backend(get(), i);
+        if (ggml_backend_is_cpu(part)) parts.push_back(part);
+    }
+    return parts;
 }
 
 void Backend::set_n_threads(int n_threads) {
     check_process();
-    n_threads_ = n_threads < 1 ? 1 : n_threads;
-    if (!is_cpu() || (pool_ && pool_->n_threads() == n_threads_)) return;
-    auto pool = std::make_unique<Threadpool>(n_threads_);
-    ggml_backend_cpu_set_threadpool(handle_.get(), pool->get());
-    ggml_backend_cpu_set_n_threads(handle_.get(), n_threads_);
-    pool_ = std::move(pool);
+    const int wanted = n_threads < 1 ? 1 : n_threads;
+    const std::vector<ggml_backend_t> parts = cpu_parts();
+    if (parts.empty() || (wanted == n_threads_ && !pools_.empty())) return;
+    // The parts of a meta backend compute one after the other, but a pool belongs to one at a time.
+    std::vector<std::shared_ptr<Threadpool>> pools;
+    for (std::size_t i = 0; i < parts.size(); ++i) pools.push_back(std::make_shared<Threadpool>(wanted));
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        ggml_backend_cpu_set_threadpool(parts[i], pools[i]->get());
+        ggml_backend_cpu_set_n_threads(parts[i], wanted);
+    }
+    pools_ = std::move(pools);
+    n_threads_ = wanted;
+}
+
+void Backend::set_threadpool(const std::shared_ptr<Threadpool>& pool) {
+    check_process();
+    if (!is_cpu()) throw Unsupported("backend " + name() + " has no use for a thread pool");
+    ggml_backend_cpu_set_threadpool(get(), pool->get());
+    ggml_backend_cpu_set_n_threads(get(), pool->n_threads());
+    pools_ = {pool};
+    n_threads_ = pool->n_threads();
 }
 
 void Backend::check_process() const {
@@ -62,13 +100,28 @@ void Backend::check_process() const {
     }
 }
 
-ggml_backend_dev_t find_device(const std::string& name) {
-    if (ggml_backend_dev_t device = ggml_backend_dev_by_name(name.c_str())) return device;
-    std::string known;
-    for (std::size_t i = 0; i < ggml_backend_dev_count(); ++i) {
-        known += std::string(i != 0 ? ", " : "") + ggml_backend_dev_name(ggml_backend_dev_get(i));
-    }
-    throw GgmlFailure("no device '" + name + "'; there are: " + known);
+void Backend::synchronize() {
+    ggml_backend_synchronize(get());
+    pending_.clear();
+}
+
+void Backend::keep_until_synchronized(std::shared_ptr<const void> what) {
+    pending_.push_back(std::move(what));
+}
+
+void Backend::remove_plan(GraphPlan* plan) {
+    plans_.erase(std::remove(plans_.begin(), plans_.end(), plan), plans_.end());
+}
+
+void Backend::close() {
+    if (!handle_) return;
+    if (!forked_since(pid_)) ggml_backend_synchronize(handle_.get());
+    pending_.clear();
+    const std::vector<GraphPlan*> plans = plans_;
+    for (GraphPlan* plan : plans) plan->close();
+    handle_.reset();
+    pools_.clear();
+    uses_.clear();
 }
 
 }  // namespace ggmlpy

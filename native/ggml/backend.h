@@ -1,12 +1,14 @@
-// Backends, buffers and thread pools with their ownership.
+// Backends, the compute streams of devices, and thread pools.
 #pragma once
 
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
-#include "ggml-backend.h"
 #include "ggml-cpu.h"
+#include "ggml/buffer.h"
+#include "ggml/device.h"
 
 namespace ggmlpy {
 
@@ -31,47 +33,56 @@ class Threadpool {
     long pid_;
 };
 
-// A device buffer, and the host memory that it may lie in (`memory`).
-class Buffer {
-  public:
-    explicit Buffer(ggml_backend_buffer_t handle, std::shared_ptr<const void> memory = nullptr);
-    ggml_backend_buffer_t get() const { return handle_.get(); }
-
-  private:
-    struct Free {
-        void operator()(ggml_backend_buffer_t b) const { ggml_backend_buffer_free(b); }
-    };
-    std::shared_ptr<const void> memory_;  // freed after the handle
-    std::unique_ptr<ggml_backend_buffer, Free> handle_;
-};
+class GraphPlan;
 
 // A compute stream on a device. One compute at a time: callers hold `mutex`.
 class Backend {
   public:
-    explicit Backend(ggml_backend_dev_t device);
-    ggml_backend_t get() const { return handle_.get(); }
-    ggml_backend_dev_t device() const { return ggml_backend_get_device(handle_.get()); }
-    std::string name() const { return ggml_backend_name(handle_.get()); }
-    bool is_cpu() const { return ggml_backend_is_cpu(handle_.get()); }
-    // Persistent worker threads for a CPU backend; nothing to do on other devices.
+    explicit Backend(Device device, const char* params = nullptr);
+    ~Backend();
+    Backend(const Backend&) = delete;
+    Backend& operator=(const Backend&) = delete;
+
+    // Throws GgmlFailure when closed, or in a forked child.
+    ggml_backend_t get() const;
+    const Device& device() const { return device_; }
+    std::string name() const { return ggml_backend_name(get()); }
+    bool is_cpu() const { return ggml_backend_is_cpu(get()); }
+    bool is_meta() const;
+    BufferType buffer_type() const { return {ggml_backend_get_default_buffer_type(get()), device_}; }
+    // Persistent worker threads for a CPU backend, and for each CPU backend of a meta backend; nothing to do
+    // on other devices. Throws GgmlFailure for more than ggml can run.
     void set_n_threads(int n_threads);
     int n_threads() const { return n_threads_; }
+    // A pool that other backends may share; it lives as long as they do.
+    void set_threadpool(const std::shared_ptr<Threadpool>& pool);
     std::mutex& mutex() { return mutex_; }
     // Throws GgmlFailure in a forked child.
     void check_process() const;
+
+    // Waits for what was begun, then lets go of what keep_until_synchronized was given.
+    void synchronize();
+    void keep_until_synchronized(std::shared_ptr<const void> what);
+    // Plans are freed with the backend at the latest.
+    void add_plan(GraphPlan* plan) { plans_.push_back(plan); }
+    void remove_plan(GraphPlan* plan);
+    bool closed() const { return handle_ == nullptr; }
+    void close();
 
   private:
     struct Free {
         void operator()(ggml_backend_t b) const { ggml_backend_free(b); }
     };
-    std::unique_ptr<Threadpool> pool_;  // freed after the handle, which refers to it
+    std::vector<ggml_backend_t> cpu_parts() const;
+    Device device_;
+    std::vector<Use> uses_;
+    std::vector<std::shared_ptr<Threadpool>> pools_;  // freed after the handle, which refers to them
     std::unique_ptr<ggml_backend, Free> handle_;
+    std::vector<std::shared_ptr<const void>> pending_;
+    std::vector<GraphPlan*> plans_;
     std::mutex mutex_;
     int n_threads_ = 1;
     long pid_;
 };
-
-// The device of that registry name, "cpu" in any case among them; throws GgmlFailure listing what exists.
-ggml_backend_dev_t find_device(const std::string& name);
 
 }  // namespace ggmlpy

@@ -8,6 +8,7 @@
 #include "ggml/backend.h"
 #include "ggml/context.h"
 #include "ggml/guard.h"
+#include "ggml/interrupt.h"
 
 namespace ggmlpy {
 
@@ -34,14 +35,54 @@ inline pybind11::str text(const char* bytes, const char* errors = "surrogateesca
 // Raises GgmlFailure as ggml.GgmlError; each extension module registers it for itself.
 inline void register_failure() {
     pybind11::register_local_exception_translator([](std::exception_ptr p) {
+        const auto raise = [](const char* type, const char* message) {
+            // ggml quotes names from files, which may hold any bytes.
+            PyErr_SetObject(pybind11::module_::import("ggml.errors").attr(type).ptr(),
+                            text(message, "replace").ptr());
+        };
         try {
             if (p) std::rethrow_exception(p);
+        } catch (const Unsupported& failure) {
+            raise("UnsupportedError", failure.what());
         } catch (const GgmlFailure& failure) {
-            const auto type = pybind11::module_::import("ggml.errors").attr("GgmlError");
-            // ggml quotes names from files, which may hold any bytes.
-            PyErr_SetObject(type.ptr(), text(failure.what(), "replace").ptr());
+            raise("GgmlError", failure.what());
+        } catch (const Cancelled&) {
+            raise("Cancelled", "the computation was cancelled");
         }
     });
 }
+
+// A member of one of the enumerations in ggml.enums.
+inline pybind11::object enum_value(const char* name, int value) {
+    return pybind11::module_::import("ggml.enums").attr(name)(value);
+}
+
+// close(), closed and `with` for a handle class; closing twice is harmless.
+template <typename Class>
+void bind_closing(Class& c) {
+    using T = typename Class::type;
+    c.def("close", &T::close, "Lets go of what it holds; using it afterwards raises.")
+        .def_property_readonly("closed", &T::closed)
+        .def("__enter__", [](pybind11::object self) { return self; })
+        .def("__exit__", [](T& self, const pybind11::args&) { self.close(); });
+}
+
+// A backend's lock, waited for without the GIL: who computes under it may be waiting for the GIL.
+inline std::unique_lock<std::mutex> lock_backend(Backend& backend) {
+    const pybind11::gil_scoped_release release;
+    return std::unique_lock<std::mutex>(backend.mutex());
+}
+
+// Tensors to and from NumPy, shared by the copies that wait and those that do not.
+void check_element_type(const ggml_tensor* t, const pybind11::array& values);
+void check_same_layout(const Tensor& a, const Tensor& b);
+pybind11::array empty_array(const ggml_tensor* t);
+// A flat array for so many bytes of a tensor; bytes for types that NumPy does not have.
+pybind11::array empty_part(const ggml_tensor* t, std::size_t bytes);
+
+void bind_device(pybind11::module_& m);
+void bind_buffer(pybind11::module_& m);
+void bind_graph(pybind11::module_& m);
+void bind_stream(pybind11::module_& m);
 
 }  // namespace ggmlpy

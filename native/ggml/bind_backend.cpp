@@ -1,112 +1,225 @@
-// Devices, backends, buffers.
+// Backends: computing, asynchronous copies, thread pools.
 
+#include "ggml/backend.h"
 #include "ggml/bind.h"
+#include "ggml/internal.h"
+#include "ggml/meta.h"
+#include "ggml/stream.h"
 
 namespace py = pybind11;
 
 namespace ggmlpy {
 namespace {
 
-struct Device {
-    ggml_backend_dev_t handle;
-};
+// An object of Python held from C++; let go of under the GIL.
+std::shared_ptr<const void> hold(py::object object) {
+    return std::shared_ptr<const void>(object.release().ptr(), [](const void* p) {
+        const py::gil_scoped_acquire acquire;
+        Py_DECREF(static_cast<PyObject*>(const_cast<void*>(p)));
+    });
+}
 
-py::list devices() {
-    py::list out;
-    for (std::size_t i = 0; i < ggml_backend_dev_count(); ++i) out.append(Device{ggml_backend_dev_get(i)});
+// A device, its name or its type. Raises KeyError when there is none.
+Device to_device(const py::object& which) {
+    if (py::isinstance<Device>(which)) return which.cast<Device>();
+    return py::module_::import("ggml.devices").attr("device")(which).cast<Device>();
+}
+
+void check_status(ggml_status status) {
+    if (status != GGML_STATUS_SUCCESS)
+        throw GgmlFailure(std::string("compute failed: ") + ggml_status_to_string(status));
+}
+
+void compute(Backend& backend, const Graph& graph, const py::object& cancel) {
+    backend.check_process();
+    static const std::atomic<std::uint64_t> no_requests{0};
+    Interrupt interrupt(cancel, no_requests);
+    try {
+        const py::gil_scoped_release release;
+        const std::lock_guard<std::mutex> lock(backend.mutex());
+        Guard guard;
+        check_computable(graph, backend.get());
+        check_indices(graph);
+        const InterruptScope scope(backend, interrupt);
+        const ggml_status status = ggml_backend_graph_compute(backend.get(), graph.get());
+        if (!interrupt.stopped()) check_status(status);
+    } catch (const GgmlFailure&) {
+        raise_split_error();
+        throw;
+    }
+    raise_split_error();
+    if (interrupt.stopped()) interrupt.raise();
+}
+
+void compute_async(Backend& backend, const std::shared_ptr<Graph>& graph) {
+    backend.check_process();
+    const py::gil_scoped_release release;
+    const std::lock_guard<std::mutex> lock(backend.mutex());
+    Guard guard;
+    check_computable(*graph, backend.get());
+    check_indices(*graph);
+    backend.keep_until_synchronized(graph);
+    check_status(ggml_backend_graph_compute_async(backend.get(), graph->get()));
+}
+
+void synchronize(Backend& backend) {
+    const py::gil_scoped_release release;
+    const std::lock_guard<std::mutex> lock(backend.mutex());
+    Guard guard;
+    backend.synchronize();
+}
+
+// The part [offset, offset + size) of a tensor in bytes; all that is left without a size.
+std::size_t part_size(const ggml_tensor* t, std::size_t offset, const std::optional<std::size_t>& size) {
+    const std::size_t bytes = ggml_nbytes(t);
+    if (!ggml_is_contiguous(t))
+        throw GgmlFailure("tensor " + describe(t) + " is not contiguous: use ggml.cont");
+    if (offset > bytes)
+        throw py::value_error("offset " + std::to_string(offset) + " lies past the end of " + describe(t));
+    const std::size_t part = size.value_or(bytes - offset);
+    if (part > bytes - offset) {
+        throw py::value_error("bytes " + std::to_string(offset) + " to " + std::to_string(offset) + " + " +
+                              std::to_string(part) + " reach past the end of " + describe(t));
+    }
+    return part;
+}
+
+void check_reachable(const Backend& backend, const ggml_tensor* t, std::size_t offset) {
+    const ggml_backend_buffer_t buffer = t->view_src != nullptr ? t->view_src->buffer : t->buffer;
+    if (ggml_backend_buffer_is_meta(buffer)) {
+        if (offset != 0) throw Unsupported("parts of a tensor on a meta device cannot be copied");
+        if (!backend.is_meta())
+            throw Unsupported("tensor " + describe(t) + " lies on a meta device, this backend does not");
+    } else if (!ggml_backend_supports_buft(backend.get(), ggml_backend_buffer_get_type(buffer))) {
+        throw GgmlFailure("backend " + backend.name() + " cannot reach tensor " + describe(t));
+    }
+}
+
+void set_async(Backend& backend, const Tensor& tensor, const py::array& values, std::size_t offset,
+               const std::optional<std::size_t>& size) {
+    backend.check_process();
+    Guard guard;
+    ggml_tensor* t = tensor.allocated();
+    const py::array array = py::array::ensure(values, py::array::c_style);
+    check_element_type(t, array);
+    const std::size_t part = part_size(t, offset, size ? size : std::optional<std::size_t>(array.nbytes()));
+    if (static_cast<std::size_t>(array.nbytes()) < part) {
+        throw py::value_error("the array has " + std::to_string(array.nbytes()) + " bytes, fewer than " +
+                              std::to_string(part));
+    }
+    check_reachable(backend, t, offset);
+    const std::unique_lock<std::mutex> lock = lock_backend(backend);
+    ggml_backend_tensor_set_async(backend.get(), t, array.data(), offset, part);
+    // On a device that really is asynchronous the array must not go away or change before synchronize().
+    backend.keep_until_synchronized(hold(array));
+}
+
+py::array get_async(Backend& backend, const Tensor& tensor, std::size_t offset,
+                    const std::optional<std::size_t>& size) {
+    backend.check_process();
+    Guard guard;
+    const ggml_tensor* t = tensor.allocated();
+    const std::size_t part = part_size(t, offset, size);
+    check_reachable(backend, t, offset);
+    py::array out = offset == 0 && part == ggml_nbytes(t) ? empty_array(t) : empty_part(t, part);
+    const std::unique_lock<std::mutex> lock = lock_backend(backend);
+    ggml_backend_tensor_get_async(backend.get(), t, out.mutable_data(), offset, part);
+    backend.keep_until_synchronized(hold(out));
     return out;
 }
 
-const char* device_type(ggml_backend_dev_t device) {
-    switch (ggml_backend_dev_type(device)) {
-        case GGML_BACKEND_DEVICE_TYPE_CPU:
-            return "CPU";
-        case GGML_BACKEND_DEVICE_TYPE_GPU:
-            return "GPU";
-        case GGML_BACKEND_DEVICE_TYPE_IGPU:
-            return "IGPU";
-        case GGML_BACKEND_DEVICE_TYPE_ACCEL:
-            return "ACCEL";
-        case GGML_BACKEND_DEVICE_TYPE_META:
-            return "META";
-    }
-    return "unknown";
-}
-
-std::size_t device_memory(ggml_backend_dev_t device, bool total) {
-    std::size_t free_bytes = 0;
-    std::size_t total_bytes = 0;
-    ggml_backend_dev_memory(device, &free_bytes, &total_bytes);
-    return total ? total_bytes : free_bytes;
-}
-
-std::shared_ptr<Buffer> alloc_ctx_tensors(const ContextPtr& context, const Backend& backend) {
+void copy_async(Backend& from, Backend& to, const Tensor& source, const Tensor& destination) {
+    from.check_process();
     Guard guard;
-    bool anything = false;
-    for (ggml_tensor* t = ggml_get_first_tensor(context->get()); t != nullptr;
-         t = ggml_get_next_tensor(context->get(), t)) {
-        anything = anything || (t->data == nullptr && t->view_src == nullptr);
-    }
-    if (!anything) throw GgmlFailure("the context has no tensor that needs memory");
-    auto buffer = std::make_shared<Buffer>(ggml_backend_alloc_ctx_tensors(context->get(), backend.get()));
-    context->keep(buffer);
-    return buffer;
-}
-
-void compute(Backend& backend, const Graph& graph) {
-    backend.check_process();
-    py::gil_scoped_release release;
-    const std::lock_guard<std::mutex> lock(backend.mutex());
-    Guard guard;
-    check_computable(graph, backend.get());
-    check_indices(graph);
-    const ggml_status status = ggml_backend_graph_compute(backend.get(), graph.get());
-    if (status != GGML_STATUS_SUCCESS)
-        throw GgmlFailure(std::string("compute failed: ") + ggml_status_to_string(status));
+    check_same_layout(source, destination);
+    check_reachable(from, source.get(), 0);
+    check_reachable(to, destination.get(), 0);
+    if (from.is_meta() || to.is_meta())
+        throw Unsupported("asynchronous copies do not reach into a meta device: use tensor_copy");
+    const py::gil_scoped_release release;
+    std::unique_lock<std::mutex> first(from.mutex());
+    std::unique_lock<std::mutex> second;
+    if (&from != &to) second = std::unique_lock<std::mutex>(to.mutex());
+    ggml_backend_tensor_copy_async(from.get(), to.get(), source.get(), destination.get());
 }
 
 }  // namespace
 
 void bind_backend(py::module_& m) {
-    py::class_<Device>(m, "Device", "A compute device of ggml's registry.")
-        .def_property_readonly("name", [](const Device& d) { return ggml_backend_dev_name(d.handle); })
-        .def_property_readonly("description",
-                               [](const Device& d) { return ggml_backend_dev_description(d.handle); })
-        .def_property_readonly("type", [](const Device& d) { return device_type(d.handle); })
-        .def_property_readonly("memory_free", [](const Device& d) { return device_memory(d.handle, false); })
-        .def_property_readonly("memory_total", [](const Device& d) { return device_memory(d.handle, true); });
-    m.def("devices", devices, "The devices that ggml knows, in its order.");
-
-    py::class_<Buffer, std::shared_ptr<Buffer>>(m, "Buffer", "Device memory that tensors lie in.")
-        .def_property_readonly("size", [](const Buffer& b) { return ggml_backend_buffer_get_size(b.get()); })
-        .def_property_readonly("is_host",
-                               [](const Buffer& b) { return ggml_backend_buffer_is_host(b.get()); });
-    m.def("alloc_ctx_tensors", alloc_ctx_tensors, py::arg("context"), py::arg("backend"),
-          "Memory on the backend's device for every tensor of a context, which keeps it alive.");
-
-    py::class_<Backend, std::shared_ptr<Backend>>(m, "Backend", "A compute stream on a device.")
-        .def(py::init([](const std::string& device, int n_threads) {
+    py::class_<Threadpool, std::shared_ptr<Threadpool>>(m, "Threadpool",
+                                                        "Worker threads that backends may share.")
+        .def(py::init([](int n_threads) {
                  Guard guard;
-                 auto backend = std::make_shared<Backend>(find_device(device));
-                 backend->set_n_threads(n_threads);
-                 return backend;
+                 return std::make_shared<Threadpool>(n_threads);
              }),
-             py::arg("device") = "CPU", py::arg("n_threads") = 1)
+             py::arg("n_threads"))
+        .def_property_readonly("n_threads", &Threadpool::n_threads);
+
+    py::class_<Backend, std::shared_ptr<Backend>> backend(m, "Backend", "A compute stream on a device.");
+    backend
+        .def(py::init([](const py::object& device, int n_threads, const std::optional<std::string>& params) {
+                 const Device on = to_device(device);
+                 Guard guard;
+                 auto made = std::make_shared<Backend>(on, params ? params->c_str() : nullptr);
+                 made->set_n_threads(n_threads);
+                 return made;
+             }),
+             py::arg("device") = "CPU", py::arg("n_threads") = 1, py::arg("params") = py::none())
         .def_property_readonly("name", &Backend::name)
+        .def_property_readonly("device", &Backend::device)
         .def_property_readonly("is_cpu", &Backend::is_cpu)
         .def_property_readonly("n_threads", &Backend::n_threads)
+        .def_property_readonly("buffer_type", &Backend::buffer_type)
         .def(
             "set_n_threads",
             [](Backend& b, int n_threads) {
                 b.check_process();
-                py::gil_scoped_release release;
+                const py::gil_scoped_release release;
                 const std::lock_guard<std::mutex> lock(b.mutex());
                 Guard guard;
                 b.set_n_threads(n_threads);
             },
             py::arg("n_threads"))
-        .def("compute", compute, py::arg("graph"),
-             "Run a graph whose tensors have memory; the GIL is released.");
+        .def(
+            "set_threadpool",
+            [](Backend& b, const std::shared_ptr<Threadpool>& pool) {
+                const std::unique_lock<std::mutex> lock = lock_backend(b);
+                Guard guard;
+                b.set_threadpool(pool);
+            },
+            py::arg("pool"))
+        .def("compute", compute, py::arg("graph"), py::arg("cancel") = py::none(),
+             "Run a graph whose tensors have memory; the GIL is released. `cancel`: anything with is_set().")
+        .def("compute_async", compute_async, py::arg("graph"),
+             "Begin to run a graph; synchronize() waits for it.")
+        .def("synchronize", synchronize, "Wait for all that was begun.")
+        .def(
+            "plan",
+            [](const std::shared_ptr<Backend>& b, const std::shared_ptr<Graph>& g) {
+                return std::make_shared<GraphPlan>(b, g);
+            },
+            py::arg("graph"))
+        .def("set_async", set_async, py::arg("tensor"), py::arg("values"), py::arg("offset") = 0,
+             py::arg("size") = py::none())
+        .def("get_async", get_async, py::arg("tensor"), py::arg("offset") = 0, py::arg("size") = py::none(),
+             "A copy of a tensor or part of it; its values are there after synchronize().")
+        .def(
+            "supports_op",
+            [](const Backend& b, const Tensor& t) {
+                Guard guard;
+                return ggml_backend_supports_op(b.get(), t.get());
+            },
+            py::arg("tensor"))
+        .def(
+            "alloc_buffer",
+            [](const Backend& b, std::size_t size) {
+                Guard guard;
+                return std::make_shared<Buffer>(ggml_backend_alloc_buffer(b.get(), size), b.buffer_type());
+            },
+            py::arg("size"));
+    bind_closing(backend);
+    m.def("copy_async", copy_async, py::arg("src_backend"), py::arg("dst_backend"), py::arg("src"),
+          py::arg("dst"));
 }
 
 }  // namespace ggmlpy

@@ -104,6 +104,11 @@ struct TensorInfo {
     std::size_t offset;
     std::size_t size;
 };
+Device cpu_device() {
+    ggml_backend_dev_t device = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
+    if (device == nullptr) throw GgmlFailure("there is no CPU device: register its registry again");
+    return Device(device);
+}
 
 // A parsed GGUF file. Its tensors lie in no buffer until map_tensors() puts them over the file's memory.
 class GgufFile {
@@ -195,8 +200,11 @@ class GgufFile {
             throw GgmlFailure("tensors cannot be used in this file: it aligns them to " +
                               std::to_string(alignment()) + " bytes only, which GGUF does not allow");
         }
+        // A buffer over memory that is here already needs no device: it can be used, and outlives, any.
+        const BufferType type{ggml_backend_cpu_buffer_type(), cpu_device()};
         auto buffer =
-            std::make_shared<Buffer>(ggml_backend_cpu_buffer_from_ptr(base - odd, size + odd), memory_);
+            std::make_shared<Buffer>(ggml_backend_cpu_buffer_from_ptr(base - odd, size + odd), type, memory_);
+        if (memory_->readonly) buffer->set_read_only();
         ggml_backend_buffer_set_usage(buffer->get(), GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
         for (ggml_tensor* t = ggml_get_first_tensor(context_->get()); t != nullptr;
              t = ggml_get_next_tensor(context_->get(), t)) {
@@ -206,7 +214,7 @@ class GgufFile {
                 throw GgmlFailure("cannot place tensor " + describe(t) + " in the memory map");
             }
         }
-        context_->keep(buffer);
+        buffer->add_user(buffer, context_);
         buffer_ = buffer;
         return buffer_;
     }

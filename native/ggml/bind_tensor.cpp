@@ -1,8 +1,10 @@
 // Types, contexts, tensors, graphs; tensors to and from NumPy.
 
 #include <cstdint>
+#include <unordered_set>
 
 #include "ggml/bind.h"
+#include "ggml/internal.h"
 
 namespace py = pybind11;
 
@@ -51,12 +53,30 @@ void require_contiguous(const ggml_tensor* t) {
         throw GgmlFailure("tensor " + describe(t) + " is not contiguous: use ggml.cont");
 }
 
+// The memory that a tensor lies in, or the one that it looks at.
+ggml_backend_buffer_t buffer_of(const ggml_tensor* t) {
+    return t->view_src != nullptr ? t->view_src->buffer : t->buffer;
+}
+
+// All bytes of a tensor, from whatever device.
+void read_bytes(const ggml_tensor* t, void* to) {
+    try {
+        ggml_backend_tensor_get(t, to, 0, ggml_nbytes(t));
+    } catch (const GgmlFailure&) {
+        if (!ggml_backend_buffer_is_meta(buffer_of(t))) throw;
+        throw GgmlFailure(
+            "tensor " + describe(t) + " cannot be put together from the parts of a meta device: a " +
+            "product whose sum is split lies there as partial sums until the next operator; put " +
+            "one after it (such as ggml.scale by 1) and read that");
+    }
+}
+
 py::array tensor_get(const Tensor& tensor) {
     Guard guard;
     const ggml_tensor* t = tensor.allocated();
     require_contiguous(t);
-    py::array out(numpy_dtype(t), numpy_shape(t));
-    ggml_backend_tensor_get(t, out.mutable_data(), 0, ggml_nbytes(t));
+    py::array out = empty_array(t);
+    read_bytes(t, out.mutable_data());
     return out;
 }
 
@@ -65,12 +85,7 @@ void tensor_set(const Tensor& tensor, const py::array& values) {
     ggml_tensor* t = tensor.allocated();
     require_contiguous(t);
     const py::array array = py::array::ensure(values, py::array::c_style);
-    const bool raw = ggml_is_quantized(t->type) || t->type == GGML_TYPE_BF16;
-    if (!raw && !array.dtype().is(numpy_dtype(t)) && !array.dtype().equal(numpy_dtype(t))) {
-        throw py::type_error("tensor " + describe(t) + " takes an array of " +
-                             std::string(py::str(numpy_dtype(t))) + ", not " +
-                             std::string(py::str(array.dtype())));
-    }
+    check_element_type(t, array);
     if (static_cast<std::size_t>(array.nbytes()) != ggml_nbytes(t)) {
         throw py::value_error("tensor " + describe(t) + " takes " + std::to_string(ggml_nbytes(t)) +
                               " bytes, the array has " + std::to_string(array.nbytes()));
@@ -85,11 +100,11 @@ py::array_t<float> tensor_to_float32(const Tensor& tensor) {
     const auto n = static_cast<std::size_t>(ggml_nelements(t));
     py::array_t<float> out(numpy_shape(t));
     if (t->type == GGML_TYPE_F32) {
-        ggml_backend_tensor_get(t, out.mutable_data(), 0, ggml_nbytes(t));
+        read_bytes(t, out.mutable_data());
         return out;
     }
     std::vector<char> bytes(ggml_nbytes(t));
-    ggml_backend_tensor_get(t, bytes.data(), 0, bytes.size());
+    read_bytes(t, bytes.data());
     float* to = out.mutable_data();
     const auto convert = [&](auto sample) {
         using T = decltype(sample);
@@ -123,13 +138,61 @@ py::array_t<float> tensor_to_float32(const Tensor& tensor) {
 
 void tensor_copy(const Tensor& from, const Tensor& to) {
     Guard guard;
-    const ggml_tensor* a = from.allocated();
-    const ggml_tensor* b = to.allocated();
-    if (a->type != b->type || !ggml_are_same_shape(a, b) || !ggml_are_same_stride(a, b)) {
-        throw py::value_error("cannot copy " + describe(from.get()) + " into " + describe(to.get()) +
-                              ": type or layout differ");
+    check_same_layout(from, to);
+    if (!ggml_backend_buffer_is_meta(buffer_of(from.get())) &&
+        !ggml_backend_buffer_is_meta(buffer_of(to.get()))) {
+        ggml_backend_tensor_copy(from.get(), to.get());
+        return;
     }
-    ggml_backend_tensor_copy(from.get(), to.get());
+    // ggml would follow the made-up addresses of a meta device: go through host memory.
+    std::vector<char> bytes(ggml_nbytes(from.get()));
+    read_bytes(from.get(), bytes.data());
+    ggml_backend_tensor_set(to.get(), bytes.data(), 0, bytes.size());
+}
+
+// A view of host memory. It keeps the buffer, and the buffer cannot be closed while it is there.
+py::array tensor_numpy(const Tensor& tensor) {
+    ggml_tensor* t = tensor.allocated();
+    if (!is_host(buffer_of(t))) {
+        throw GgmlFailure("tensor " + describe(t) + " does not lie in host memory: use get()");
+    }
+    const std::shared_ptr<Buffer> buffer = tensor.context()->find_buffer(buffer_of(t));
+    if (!buffer) {
+        throw GgmlFailure("tensor " + describe(t) +
+                          " lies in the memory of a graph allocator, which is used again: "
+                          "use get()");
+    }
+    std::vector<py::ssize_t> strides;
+    for (int i = ggml_n_dims(t) - 1; i >= 0; --i) strides.push_back(static_cast<py::ssize_t>(t->nb[i]));
+    auto* share = new Buffer::Share(buffer);
+    const py::capsule owner(share, [](void* p) { delete static_cast<Buffer::Share*>(p); });
+    py::array view(numpy_dtype(t), numpy_shape(t), strides, t->data, owner);
+    if (buffer->read_only()) view.attr("setflags")(py::arg("write") = false);
+    return view;
+}
+
+py::tuple context_tensors(const ContextPtr& context) {
+    py::list out;
+    for (ggml_tensor* t = ggml_get_first_tensor(context->get()); t != nullptr;
+         t = ggml_get_next_tensor(context->get(), t)) {
+        out.append(context->wrap(t));
+    }
+    return py::tuple(out);
+}
+
+// A source of another context has no Tensor to be found by: only this context's own are given.
+py::tuple tensor_sources(const Tensor& tensor) {
+    std::unordered_set<const ggml_tensor*> own;
+    const ContextPtr& context = tensor.context();
+    for (ggml_tensor* t = ggml_get_first_tensor(context->get()); t != nullptr;
+         t = ggml_get_next_tensor(context->get(), t)) {
+        own.insert(t);
+    }
+    py::list out;
+    for (ggml_tensor* src : tensor.get()->src) {
+        if (src != nullptr && own.count(src) != 0) out.append(context->wrap(src));
+    }
+    return py::tuple(out);
 }
 
 Tensor new_tensor(const ContextPtr& context, int type, const std::vector<std::int64_t>& ne) {
@@ -160,6 +223,34 @@ py::list type_table() {
 
 }  // namespace
 
+void check_element_type(const ggml_tensor* t, const py::array& values) {
+    if (ggml_is_quantized(t->type) || t->type == GGML_TYPE_BF16) return;  // raw bytes
+    if (values.dtype().is(numpy_dtype(t)) || values.dtype().equal(numpy_dtype(t))) return;
+    throw py::type_error("tensor " + describe(t) + " takes an array of " +
+                         std::string(py::str(numpy_dtype(t))) + ", not " +
+                         std::string(py::str(values.dtype())));
+}
+
+void check_same_layout(const Tensor& from, const Tensor& to) {
+    const ggml_tensor* a = from.allocated();
+    const ggml_tensor* b = to.allocated();
+    if (a->type != b->type || !ggml_are_same_shape(a, b) || !ggml_are_same_stride(a, b)) {
+        throw py::value_error("cannot copy " + describe(a) + " into " + describe(b) +
+                              ": type or layout differ");
+    }
+    require_contiguous(a);
+}
+
+py::array empty_array(const ggml_tensor* t) { return py::array(numpy_dtype(t), numpy_shape(t)); }
+
+py::array empty_part(const ggml_tensor* t, std::size_t bytes) {
+    const bool raw = ggml_is_quantized(t->type) || t->type == GGML_TYPE_BF16;
+    const py::dtype dtype = raw ? py::dtype("uint8") : numpy_dtype(t);
+    const auto item = static_cast<std::size_t>(dtype.itemsize());
+    if (bytes % item != 0) throw py::value_error("a part of " + describe(t) + " must be whole elements");
+    return py::array(dtype, static_cast<py::ssize_t>(bytes / item));
+}
+
 void bind_tensor(py::module_& m) {
     m.def("type_table", type_table, "(value, name, block size, bytes a block) of every ggml type.");
     m.def("tensor_copy", tensor_copy, py::arg("source"), py::arg("destination"),
@@ -173,15 +264,19 @@ void bind_tensor(py::module_& m) {
         [](int type) { return ggml_get_type_traits_cpu(check_type(type))->vec_dot != nullptr; },
         py::arg("type"), "Whether the CPU multiplies by weights of this type as they are.");
 
-    py::class_<Context, ContextPtr>(m, "Context", "A metadata arena (ggml_context, no_alloc).")
+    py::class_<Context, ContextPtr> context(m, "Context", "A metadata arena (ggml_context, no_alloc).");
+    bind_closing(context);
+    context
         .def(py::init([](std::size_t bytes) {
                  Guard guard;
                  return std::make_shared<Context>(bytes);
              }),
              py::arg("bytes"))
         .def_property_readonly("free_bytes", &Context::free_bytes)
+        .def_property_readonly("used_bytes", &Context::used_bytes)
         .def("reset", &Context::reset,
              "Forget all tensors and graphs; what is left of them raises when used.")
+        .def("tensors", context_tensors, "The tensors in it, in the order in which they were made.")
         .def("new_tensor", new_tensor, py::arg("type"), py::arg("ne"),
              "A tensor of sizes `ne` (ggml's order).");
 
@@ -206,6 +301,11 @@ void bind_tensor(py::module_& m) {
         .def_property_readonly("nbytes", [](const Tensor& t) { return ggml_nbytes(t.get()); })
         .def_property_readonly("is_contiguous", [](const Tensor& t) { return ggml_is_contiguous(t.get()); })
         .def_property_readonly("is_allocated", [](const Tensor& t) { return t.get()->data != nullptr; })
+        .def_property_readonly("is_view", [](const Tensor& t) { return t.get()->view_src != nullptr; })
+        .def_property_readonly("op", [](const Tensor& t) { return ggml_op_desc(t.get()); })
+        .def_property_readonly("flags", [](const Tensor& t) { return t.get()->flags; })
+        .def_property_readonly("src", tensor_sources, "The tensors that it is computed from.")
+        .def("numpy", tensor_numpy, "A view of its memory, without a copy; only of host memory.")
         .def("set_input", [](const Tensor& t) { ggml_set_input(t.get()); })
         .def("set_output", [](const Tensor& t) { ggml_set_output(t.get()); })
         .def("get", tensor_get, "A copy as an array of the tensor's own type.")
@@ -213,36 +313,6 @@ void bind_tensor(py::module_& m) {
         .def("to_float32", tensor_to_float32,
              "A copy as float32; quantised types through ggml's conversions.")
         .def("__repr__", [](const Tensor& t) { return "<ggml.Tensor " + describe(t.get()) + ">"; });
-
-    py::class_<Graph, std::shared_ptr<Graph>>(m, "Graph", "A computation graph in its context's memory.")
-        .def(py::init([](const ContextPtr& context, std::size_t max_nodes) {
-                 Guard guard;
-                 return std::make_shared<Graph>(context, max_nodes);
-             }),
-             py::arg("context"), py::arg("max_nodes") = GGML_DEFAULT_GRAPH_SIZE)
-        .def(
-            "expand",
-            [](Graph& g, const Tensor& t) {
-                Guard guard;
-                g.expand(t);
-            },
-            py::arg("result"), "Add what `result` depends on, in order (ggml_build_forward_expand).")
-        .def_property_readonly("n_nodes", &Graph::n_nodes);
-
-    py::class_<Gallocr, std::shared_ptr<Gallocr>>(m, "Gallocr", "A graph allocator with one buffer.")
-        .def(py::init([](const Backend& backend) {
-                 Guard guard;
-                 return std::make_shared<Gallocr>(ggml_backend_get_default_buffer_type(backend.get()));
-             }),
-             py::arg("backend"))
-        .def(
-            "alloc_graph",
-            [](const std::shared_ptr<Gallocr>& self, const Graph& graph) {
-                Guard guard;
-                allocate(self, graph);
-            },
-            py::arg("graph"))
-        .def_property_readonly("buffer_size", &Gallocr::buffer_size);
 }
 
 }  // namespace ggmlpy

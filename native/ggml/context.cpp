@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ggml/guard.h"
+#include "ggml/internal.h"
 
 namespace ggmlpy {
 
@@ -12,7 +13,7 @@ Tensor::Tensor(ggml_tensor* raw, std::shared_ptr<Context> context)
 
 ggml_tensor* Tensor::get() const {
     if (context_->generation() != generation_) {
-        throw GgmlFailure("this tensor belongs to a graph that is gone: its context was reset since");
+        throw GgmlFailure("this tensor belongs to a graph that is gone: its context was reset or closed");
     }
     return raw_;
 }
@@ -31,11 +32,44 @@ ggml_tensor* Tensor::allocated() const {
     return t;
 }
 
-Gallocr::Gallocr(ggml_backend_buffer_type_t type) : handle_(ggml_gallocr_new(type)) {
+Gallocr::Gallocr(ggml_backend_buffer_type_t type, std::vector<Use> uses)
+    : uses_(std::move(uses)), handle_(ggml_gallocr_new(type)) {
     if (!handle_) throw GgmlFailure("cannot create a graph allocator");
 }
 
-std::size_t Gallocr::buffer_size() const { return ggml_gallocr_get_buffer_size(handle_.get(), 0); }
+ggml_gallocr_t Gallocr::get() const {
+    if (!handle_) throw GgmlFailure("this graph allocator was closed");
+    return handle_.get();
+}
+
+void Gallocr::alloc(ggml_cgraph* graph) {
+    advance();
+    // For a graph of the same nodes ggml takes over the last one's plan, in which an output that is new may
+    // share its memory: a change of outputs needs a new plan.
+    std::vector<int> outputs;
+    for (int i = 0; i < ggml_graph_n_nodes(graph); ++i) {
+        if ((ggml_graph_node(graph, i)->flags & GGML_TENSOR_FLAG_OUTPUT) != 0) outputs.push_back(i);
+    }
+    if (outputs != output_nodes_) reserve(graph);
+    output_nodes_ = std::move(outputs);
+    if (!ggml_gallocr_alloc_graph(get(), graph)) {
+        throw GgmlFailure("cannot allocate the graph's tensors: out of memory");
+    }
+}
+
+void Gallocr::reserve(ggml_cgraph* graph) {
+    if (!ggml_gallocr_reserve(get(), graph)) {
+        throw GgmlFailure("cannot allocate the graph's tensors: out of memory");
+    }
+}
+
+std::size_t Gallocr::buffer_size() const { return ggml_gallocr_get_buffer_size(get(), 0); }
+
+void Gallocr::close() {
+    advance();  // what it allocated is stale
+    handle_.reset();
+    uses_.clear();
+}
 
 Context::Context(std::size_t bytes) {
     ggml_init_params params = {};
@@ -48,15 +82,56 @@ Context::Context(std::size_t bytes) {
 
 Context::Context(ggml_context* adopted) : handle_(adopted) {}
 
-std::size_t Context::free_bytes() const {
-    return ggml_get_mem_size(handle_.get()) - ggml_used_mem(handle_.get());
+ggml_context* Context::get() const {
+    if (!handle_) throw GgmlFailure("this context was closed");
+    return handle_.get();
+}
+
+std::size_t Context::free_bytes() const { return ggml_get_mem_size(get()) - ggml_used_mem(get()); }
+
+void Context::close() {
+    if (!handle_) return;
+    reset();
+    handle_.reset();
+}
+
+void Context::add_buffer(const std::shared_ptr<Buffer>& buffer, ggml_backend_buffer_t handle) {
+    for (auto& [known, owner] : buffers_) {
+        if (known != handle) continue;
+        owner = buffer;  // taken over by a MultiBuffer
+        return;
+    }
+    buffers_.emplace_back(handle, buffer);
+}
+
+std::shared_ptr<Buffer> Context::find_buffer(ggml_backend_buffer_t handle) const {
+    for (const auto& [known, owner] : buffers_) {
+        if (known == handle) return owner;
+    }
+    for (const Used& used : used_) {
+        if (auto found = used.context->find_buffer(handle)) return found;
+    }
+    return nullptr;
+}
+
+void Context::forget_buffer(ggml_backend_buffer_t buffer) {
+    if (!handle_) return;
+    for (ggml_tensor* t = ggml_get_first_tensor(get()); t != nullptr; t = ggml_get_next_tensor(get(), t)) {
+        if (t->buffer != buffer) continue;
+        t->data = nullptr;
+        t->buffer = nullptr;
+        ++allocations_;
+    }
+    const auto same = [&](const auto& entry) { return entry.first == buffer; };
+    buffers_.erase(std::remove_if(buffers_.begin(), buffers_.end(), same), buffers_.end());
 }
 
 void Context::reset() {
-    ggml_reset(handle_.get());
+    ggml_reset(get());
     kept_.clear();
+    buffers_.clear();
     used_.clear();
-    gallocr_.reset();
+    allocator_.reset();
     placed_.clear();
     ++generation_;
 }
@@ -92,14 +167,14 @@ void Context::keep(const std::shared_ptr<const void>& what) {
     if (std::find_if(kept_.rbegin(), kept_.rend(), same) == kept_.rend()) kept_.push_back(what);
 }
 
-void Context::set_gallocr(const std::shared_ptr<Gallocr>& gallocr,
-                          std::unordered_set<const ggml_tensor*> placed) {
-    gallocr_ = gallocr;
-    gallocr_generation_ = gallocr->generation();
+void Context::set_allocator(const std::shared_ptr<Allocator>& allocator,
+                            std::unordered_set<const ggml_tensor*> placed) {
+    allocator_ = allocator;
+    allocator_generation_ = allocator->generation();
     placed_ = std::move(placed);
 }
 
-void Context::forget_gallocr() {
+void Context::forget_allocation() {
     for (ggml_tensor* t = ggml_get_first_tensor(get()); t != nullptr; t = ggml_get_next_tensor(get(), t)) {
         if (placed_.count(t) + placed_.count(t->view_src) == 0) continue;
         t->data = nullptr;
@@ -107,11 +182,11 @@ void Context::forget_gallocr() {
     }
     if (!placed_.empty()) ++allocations_;
     placed_.clear();
-    gallocr_.reset();
+    allocator_.reset();
 }
 
 bool Context::allocation_is_stale() const {
-    return gallocr_ != nullptr && gallocr_->generation() != gallocr_generation_;
+    return allocator_ != nullptr && allocator_->generation() != allocator_generation_;
 }
 
 Graph::Graph(ContextPtr context, std::size_t max_nodes) : context_(std::move(context)) {
@@ -128,7 +203,7 @@ Graph::Graph(ContextPtr context, std::size_t max_nodes) : context_(std::move(con
 
 ggml_cgraph* Graph::get() const {
     if (context_->generation() != generation_)
-        throw GgmlFailure("this graph is gone: its context was reset since");
+        throw GgmlFailure("this graph is gone: its context was reset or closed");
     return raw_;
 }
 
@@ -136,8 +211,10 @@ void Graph::expand(const Tensor& result) { ggml_build_forward_expand(get(), cont
 
 void allocate(const std::shared_ptr<Gallocr>& gallocr, const Graph& graph) {
     ggml_cgraph* g = graph.get();
+    if (graph.is_split()) throw GgmlFailure("this graph was split by a scheduler: build it anew");
+    gallocr->get();
     const ContextPtr& context = graph.context();
-    context->forget_gallocr();
+    context->forget_allocation();
     std::unordered_set<const ggml_tensor*> own;
     std::unordered_set<const ggml_tensor*> placed;
     for (ggml_tensor* t = ggml_get_first_tensor(context->get()); t != nullptr;
@@ -157,12 +234,10 @@ void allocate(const std::shared_ptr<Gallocr>& gallocr, const Graph& graph) {
         check(node);
         for (const ggml_tensor* src : node->src) check(src);
     }
-    gallocr->advance();
-    if (!ggml_gallocr_alloc_graph(gallocr->get(), g))
-        throw GgmlFailure("cannot allocate the graph's tensors: out of memory");
+    gallocr->alloc(g);
     for (auto t = placed.begin(); t != placed.end();)
         t = (*t)->data == nullptr ? placed.erase(t) : std::next(t);
-    context->set_gallocr(gallocr, std::move(placed));
+    context->set_allocator(gallocr, std::move(placed));
 }
 
 void check_sizes(const ggml_tensor* t) {
@@ -181,6 +256,29 @@ void check_sizes(const ggml_tensor* t) {
     }
 }
 
+namespace {
+
+// Throws unless `backend` can read and write the memory of a tensor of a graph.
+void check_memory(const ggml_tensor* t, const char* what, ggml_backend_t backend) {
+    if (ggml_nelements(t) == 0) return;
+    const ggml_backend_buffer_t buffer = t->view_src != nullptr ? t->view_src->buffer : t->buffer;
+    if (t->data == nullptr || buffer == nullptr) {
+        throw GgmlFailure(std::string("graph ") + what + " " + describe(t) +
+                          " has no memory: allocate its context or graph first");
+    }
+    const ggml_backend_buffer_type_t type = ggml_backend_buffer_get_type(buffer);
+    // A CPU device says that it supports the memory of a meta device made of CPUs, whose addresses are made
+    // up.
+    if (ggml_backend_buffer_is_meta(buffer) != ggml_backend_is_meta(backend) ||
+        !ggml_backend_supports_buft(backend, type)) {
+        throw GgmlFailure(std::string("graph ") + what + " " + describe(t) + " lies in memory (" +
+                          ggml_backend_buft_name(type) + ") that backend " + ggml_backend_name(backend) +
+                          " cannot use");
+    }
+}
+
+}  // namespace
+
 void check_computable(const Graph& graph, ggml_backend_t backend) {
     graph.context()->check_used();
     if (graph.context()->allocation_is_stale()) {
@@ -191,13 +289,9 @@ void check_computable(const Graph& graph, ggml_backend_t backend) {
     const int n = ggml_graph_n_nodes(g);
     for (int i = 0; i < n; ++i) {
         const ggml_tensor* node = ggml_graph_node(g, i);
-        if (node->data == nullptr && ggml_nelements(node) > 0) {
-            throw GgmlFailure("graph node " + describe(node) + " has no memory: allocate the graph first");
-        }
+        check_memory(node, "node", backend);
         for (const ggml_tensor* src : node->src) {
-            if (src != nullptr && src->data == nullptr && ggml_nelements(src) > 0) {
-                throw GgmlFailure("graph leaf " + describe(src) + " has no memory: allocate it first");
-            }
+            if (src != nullptr) check_memory(src, "leaf", backend);
         }
         if (device != nullptr && !ggml_backend_dev_supports_op(device, node)) {
             throw GgmlFailure(std::string("device ") + ggml_backend_dev_name(device) + " cannot compute " +

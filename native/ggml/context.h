@@ -11,9 +11,11 @@
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
 #include "ggml.h"
+#include "ggml/device.h"
 
 namespace ggmlpy {
 
+class Buffer;
 class Context;
 
 // A ggml_tensor together with the context that owns it.
@@ -33,21 +35,37 @@ class Tensor {
     std::uint64_t generation_;
 };
 
-// A graph allocator; reallocation of its buffer makes what was allocated before stale.
-class Gallocr {
+// Gives the tensors of one graph memory at a time: the next graph makes the one before stale.
+class Allocator {
   public:
-    explicit Gallocr(ggml_backend_buffer_type_t type);
-    ggml_gallocr_t get() const { return handle_.get(); }
-    std::size_t buffer_size() const;
+    virtual ~Allocator() = default;
     std::uint64_t generation() const { return generation_; }
     void advance() { ++generation_; }
+
+  private:
+    std::uint64_t generation_ = 0;
+};
+
+// A graph allocator with one buffer.
+class Gallocr : public Allocator {
+  public:
+    Gallocr(ggml_backend_buffer_type_t type, std::vector<Use> uses);
+    ggml_gallocr_t get() const;
+    // Gives the graph's tensors memory. Throws GgmlFailure when there is not enough.
+    void alloc(ggml_cgraph* graph);
+    // Sizes the buffer for a graph without giving it memory.
+    void reserve(ggml_cgraph* graph);
+    std::size_t buffer_size() const;
+    bool closed() const { return handle_ == nullptr; }
+    void close();
 
   private:
     struct Free {
         void operator()(ggml_gallocr_t g) const { ggml_gallocr_free(g); }
     };
+    std::vector<Use> uses_;
     std::unique_ptr<ggml_gallocr, Free> handle_;
-    std::uint64_t generation_ = 0;
+    std::vector<int> output_nodes_;  // of the last graph
 };
 
 // A metadata arena without tensor data (no_alloc). reset() makes it empty again without touching malloc.
@@ -56,10 +74,14 @@ class Context : public std::enable_shared_from_this<Context> {
     explicit Context(std::size_t bytes);
     explicit Context(ggml_context* adopted);
 
-    ggml_context* get() const { return handle_.get(); }
+    // Throws GgmlFailure when closed.
+    ggml_context* get() const;
     std::uint64_t generation() const { return generation_; }
     std::size_t free_bytes() const;
+    std::size_t used_bytes() const { return ggml_used_mem(get()); }
     void reset();
+    bool closed() const { return handle_ == nullptr; }
+    void close();
 
     Tensor wrap(ggml_tensor* t) { return Tensor(t, shared_from_this()); }
     // The raw tensor of an argument; a tensor of another context is kept alive by this one.
@@ -69,12 +91,18 @@ class Context : public std::enable_shared_from_this<Context> {
     void keep(const std::shared_ptr<const void>& what);
 
     // Set while the tensors lie in a graph allocator's buffer.
-    void set_gallocr(const std::shared_ptr<Gallocr>& gallocr,
-                     std::unordered_set<const ggml_tensor*> placed = {});
+    void set_allocator(const std::shared_ptr<Allocator>& allocator,
+                       std::unordered_set<const ggml_tensor*> placed = {});
     // Takes the memory away from the tensors that a graph allocator gave it to: ggml would otherwise leave
     // them where they are, in a buffer that may be gone.
-    void forget_gallocr();
+    void forget_allocation();
     bool allocation_is_stale() const;
+    // Keeps a buffer that tensors of this context lie in, by the handle that they have.
+    void add_buffer(const std::shared_ptr<Buffer>& buffer, ggml_backend_buffer_t handle);
+    // The buffer of that handle, of this context or of one that it uses; null for an allocator's.
+    std::shared_ptr<Buffer> find_buffer(ggml_backend_buffer_t handle) const;
+    // Takes the memory away from the tensors that lie in a buffer that is about to be freed.
+    void forget_buffer(ggml_backend_buffer_t buffer);
 
   private:
     struct Free {
@@ -87,10 +115,11 @@ class Context : public std::enable_shared_from_this<Context> {
         std::uint64_t allocations;
     };
     std::vector<std::shared_ptr<const void>> kept_;
+    std::vector<std::pair<ggml_backend_buffer_t, std::shared_ptr<Buffer>>> buffers_;
     std::vector<Used> used_;  // contexts of the tensors that this one's refer to
-    std::shared_ptr<Gallocr> gallocr_;
-    std::unordered_set<const ggml_tensor*> placed_;  // the tensors that lie in gallocr_'s buffer
-    std::uint64_t gallocr_generation_ = 0;
+    std::shared_ptr<Allocator> allocator_;
+    std::unordered_set<const ggml_tensor*> placed_;  // the tensors that lie in allocator_'s memory
+    std::uint64_t allocator_generation_ = 0;
     std::uint64_t allocations_ = 0;  // how often a graph allocator's memory was taken away
     std::uint64_t generation_ = 0;
 };
@@ -106,11 +135,15 @@ class Graph {
     // Adds what `result` depends on, in the order of computation.
     void expand(const Tensor& result);
     int n_nodes() const { return ggml_graph_n_nodes(get()); }
+    // A scheduler rewrites the graph that it splits: no other allocator can use it afterwards.
+    void mark_split() { split_ = true; }
+    bool is_split() const { return split_; }
 
   private:
     ContextPtr context_;
     ggml_cgraph* raw_;
     std::uint64_t generation_;
+    bool split_ = false;
 };
 
 // Gives the graph's tensors memory from the allocator, again where they had some from it or another one.

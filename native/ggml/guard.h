@@ -13,6 +13,11 @@ class GgmlFailure : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+// Becomes ggml.UnsupportedError in Python: the device or backend does not have what was asked for.
+class Unsupported : public GgmlFailure {
+    using GgmlFailure::GgmlFailure;
+};
+
 // While a Guard lives on this thread, an assertion that fails inside ggml on this thread throws GgmlFailure.
 // It cannot help on ggml's worker threads, nor against a wild pointer: those are closed off by checks made
 // before ggml is called.

@@ -9,7 +9,11 @@ PYBIND11_MODULE(_core, m) {
     ggmlpy::register_failure();
     ggmlpy::bind_tensor(m);
     ggmlpy::bind_ops(m);
+    ggmlpy::bind_device(m);
+    ggmlpy::bind_buffer(m);
+    ggmlpy::bind_graph(m);
     ggmlpy::bind_backend(m);
+    ggmlpy::bind_stream(m);
     ggmlpy::bind_gguf(m);
     ggmlpy::bind_gguf_write(m);
     ggmlpy::bind_quantize(m);

@@ -84,7 +84,7 @@ def test_threads_and_names() -> None:
 
 
 def test_unknown_device() -> None:
-    with pytest.raises(ggml.GgmlError, match="no device 'TPU'"):
+    with pytest.raises(asr.DeviceError, match="no device 'TPU'"):
         Backend(1, "TPU")
 
 

@@ -87,7 +87,7 @@ def test_reset_makes_tensors_and_graphs_stale() -> None:
         lambda: ggml.Gallocr(backend).alloc_graph(graph),
     ]
     for use in uses:
-        with pytest.raises(ggml.GgmlError, match="reset since"):
+        with pytest.raises(ggml.GgmlError, match="was reset"):
             use()
     assert ctx.new_tensor(Type.F32, [4]).ne == (4, 1, 1, 1)
 
@@ -370,7 +370,7 @@ def test_context_keeps_its_allocator() -> None:
 
 
 def test_unknown_device_lists_what_there_is() -> None:
-    with pytest.raises(ggml.GgmlError, match=r"no device 'TPU'; there are: .*CPU"):
+    with pytest.raises(KeyError, match=r"no device 'TPU'; there are: .*CPU"):
         ggml.Backend("TPU")
 
 
@@ -381,7 +381,7 @@ def test_device_names_in_any_case(name: str) -> None:
 
 def test_devices() -> None:
     cpu = next(d for d in ggml.devices() if d.name == "CPU")
-    assert cpu.type == "CPU"
+    assert cpu.type is ggml.DeviceType.CPU
     assert cpu.description
     assert cpu.memory_total >= cpu.memory_free > 0
 

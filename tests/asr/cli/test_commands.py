@@ -15,6 +15,7 @@ import asr
 from asr.cli import main
 from asr.cli.info import table
 from asr.errors import ModelFormatError
+from ggml import DeviceType
 
 Capture = pytest.CaptureFixture[str]
 
@@ -39,18 +40,20 @@ def test_info_of_a_missing_model(stub: Any, capsys: Capture) -> None:
 
 
 def test_devices(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    def device(name: str, kind: str, total: int) -> types.SimpleNamespace:
+    def device(name: str, kind: DeviceType, total: int) -> types.SimpleNamespace:
         return types.SimpleNamespace(
             name=name, type=kind, description=f"the {name}", memory_total=total, memory_free=total // 2
         )
 
-    fake = types.SimpleNamespace(devices=lambda: [device("CPU", "cpu", 0), device("CUDA0", "gpu", 2**33)])
+    fake = types.SimpleNamespace(
+        devices=lambda: [device("CPU", DeviceType.CPU, 0), device("CUDA0", DeviceType.GPU, 2**33)]
+    )
     monkeypatch.setitem(sys.modules, "ggml", fake)
     assert main(["devices"]) == 0
     assert capsys.readouterr().out == (
         "NAME   TYPE  MEMORY    FREE      DESCRIPTION\n"
-        "CPU    cpu   -         -         the CPU\n"
-        "CUDA0  gpu   8192 MiB  4096 MiB  the CUDA0\n"
+        "CPU    CPU   -         -         the CPU\n"
+        "CUDA0  GPU   8192 MiB  4096 MiB  the CUDA0\n"
     )
 
 

@@ -1,8 +1,8 @@
-#include "asr/interrupt.h"
+#include "ggml/interrupt.h"
 
 namespace py = pybind11;
 
-namespace asr {
+namespace ggmlpy {
 namespace {
 constexpr std::chrono::milliseconds poll_interval{20};
 }
@@ -35,4 +35,13 @@ void Interrupt::raise() const {
     throw Cancelled();
 }
 
-}  // namespace asr
+InterruptScope::InterruptScope(const Backend& backend, Interrupt& interrupt)
+    : cpu_(backend.is_cpu() ? backend.get() : nullptr) {
+    if (cpu_ != nullptr) ggml_backend_cpu_set_abort_callback(cpu_, Interrupt::callback, &interrupt);
+}
+
+InterruptScope::~InterruptScope() {
+    if (cpu_ != nullptr) ggml_backend_cpu_set_abort_callback(cpu_, nullptr, nullptr);
+}
+
+}  // namespace ggmlpy

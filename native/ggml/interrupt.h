@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <exception>
 
-namespace asr {
+#include "ggml/backend.h"
+
+namespace ggmlpy {
 
 // Polled by the computing thread, which does not hold the GIL: from ggml's abort callback after every graph
 // node, and by the decoding loops. Every 20 ms it takes the GIL, lets Python run its signal handlers (they
@@ -20,7 +22,7 @@ class Interrupt {
     void begin(std::uint64_t requests) noexcept { seen_ = requests; }
     bool should_stop() noexcept;
     bool stopped() const noexcept { return stopped_; }
-    // Under the GIL: raises what stopped the work, asr.Cancelled or the signal handler's exception.
+    // Under the GIL: raises what stopped the work, Cancelled or the signal handler's exception.
     [[noreturn]] void raise() const;
 
     static bool callback(void* self) { return static_cast<Interrupt*>(self)->should_stop(); }
@@ -34,7 +36,19 @@ class Interrupt {
     bool stopped_ = false;
 };
 
-// Becomes asr.Cancelled in Python.
+// Puts the interrupt's callback into a CPU backend for as long as it lives.
+class InterruptScope {
+  public:
+    InterruptScope(const Backend& backend, Interrupt& interrupt);
+    ~InterruptScope();
+    InterruptScope(const InterruptScope&) = delete;
+    InterruptScope& operator=(const InterruptScope&) = delete;
+
+  private:
+    ggml_backend_t cpu_;
+};
+
+// Becomes ggml.Cancelled in Python, or asr.Cancelled where the computation was one of asr.
 class Cancelled : public std::exception {};
 
-}  // namespace asr
+}  // namespace ggmlpy

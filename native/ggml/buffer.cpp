@@ -1,0 +1,137 @@
+#include "ggml/buffer.h"
+
+#include <set>
+
+#include "ggml/guard.h"
+#include "ggml/internal.h"
+
+namespace ggmlpy {
+
+bool is_host(ggml_backend_buffer_t buffer) {
+    return ggml_backend_buffer_is_host(buffer) && !ggml_backend_buffer_is_meta(buffer);
+}
+
+bool is_host(ggml_backend_buffer_type_t type) {
+    return ggml_backend_buft_is_host(type) && !ggml_backend_buft_is_meta(type);
+}
+
+Buffer::Buffer(ggml_backend_buffer_t handle, BufferType type, std::shared_ptr<const void> memory)
+    : type_(std::move(type)), uses_(type_.device.uses()), memory_(std::move(memory)), handle_(handle) {
+    if (handle == nullptr) throw GgmlFailure("cannot allocate a device buffer: out of memory");
+}
+
+ggml_backend_buffer_t Buffer::get() const {
+    if (taken_) throw GgmlFailure("this buffer was taken over by a MultiBuffer");
+    if (!handle_) throw GgmlFailure("this buffer was closed");
+    return handle_.get();
+}
+
+void Buffer::close() {
+    if (!handle_) return;
+    if (shared())
+        throw GgmlFailure("arrays look at this buffer's memory (Tensor.numpy): let go of them first");
+    forget_tensors();
+    handle_.reset();
+    uses_.clear();
+    memory_.reset();
+}
+
+void Buffer::forget_tensors() {
+    for (const std::weak_ptr<Context>& user : users_) {
+        if (const ContextPtr context = user.lock()) context->forget_buffer(handle_.get());
+    }
+    users_.clear();
+}
+
+void Buffer::add_user(const std::shared_ptr<Buffer>& self, const ContextPtr& context) {
+    context->add_buffer(self, handle_.get());
+    users_.push_back(context);
+}
+
+void Buffer::place(const std::shared_ptr<Buffer>& self, const Tensor& tensor, std::size_t offset) {
+    Guard guard;
+    ggml_tensor* t = tensor.get();
+    if (t->data != nullptr || t->buffer != nullptr)
+        throw GgmlFailure("tensor " + describe(t) + " has memory already");
+    if (t->view_src != nullptr)
+        throw GgmlFailure("tensor " + describe(t) + " is a view: place what it looks at");
+    if (ggml_backend_buffer_is_multi_buffer(get()) || ggml_backend_buffer_is_meta(get())) {
+        throw Unsupported("tensors cannot be placed by address in a buffer of several buffers");
+    }
+    const std::size_t size = ggml_backend_buffer_get_size(get());
+    const std::size_t needed = ggml_backend_buffer_get_alloc_size(get(), t);
+    if (offset > size || needed > size - offset) {
+        throw GgmlFailure("tensor " + describe(t) + " needs " + std::to_string(needed) + " bytes at offset " +
+                          std::to_string(offset) + " of a buffer of " + std::to_string(size));
+    }
+    const std::size_t alignment = ggml_backend_buffer_get_alignment(get());
+    if (offset % alignment != 0) {
+        throw GgmlFailure("offset " + std::to_string(offset) + " is no multiple of " +
+                          std::to_string(alignment));
+    }
+    char* base = static_cast<char*>(ggml_backend_buffer_get_base(get()));
+    if (ggml_backend_tensor_alloc(get(), t, base + offset) != GGML_STATUS_SUCCESS) {
+        throw GgmlFailure("cannot place tensor " + describe(t));
+    }
+    add_user(self, tensor.context());
+}
+
+std::shared_ptr<MultiBuffer> MultiBuffer::make(const std::vector<std::shared_ptr<Buffer>>& children) {
+    if (children.empty()) throw std::invalid_argument("a MultiBuffer needs at least one buffer");
+    std::vector<ggml_backend_buffer_t> handles;
+    for (const auto& child : children) {
+        if (ggml_backend_buffer_is_multi_buffer(child->get()) || ggml_backend_buffer_is_meta(child->get())) {
+            throw std::invalid_argument("a MultiBuffer cannot be made of multi or meta buffers");
+        }
+        handles.push_back(child->get());
+    }
+    if (std::set<ggml_backend_buffer_t>(handles.begin(), handles.end()).size() != handles.size()) {
+        throw std::invalid_argument("a buffer is given twice");
+    }
+    Guard guard;
+    ggml_backend_buffer_t handle = ggml_backend_multi_buffer_alloc_buffer(handles.data(), handles.size());
+    auto multi = std::make_shared<MultiBuffer>(handle, children.front()->type(), children);
+    for (const auto& child : multi->children_) {
+        // What lies in a child now lives as long as the whole.
+        for (const std::weak_ptr<Context>& user : child->users_) {
+            if (const ContextPtr context = user.lock()) {
+                context->add_buffer(multi, child->handle_.get());
+                multi->users_.push_back(context);
+            }
+        }
+        (void)child->handle_.release();  // ggml frees it with the whole
+        child->taken_ = true;
+    }
+    return multi;
+}
+
+MultiBuffer::MultiBuffer(ggml_backend_buffer_t handle, BufferType type,
+                         std::vector<std::shared_ptr<Buffer>> children)
+    : Buffer(handle, std::move(type)), children_(std::move(children)) {
+    for (const auto& child : children_) child_handles_.push_back(child->get());
+}
+
+void MultiBuffer::close() {
+    if (!handle_) return;
+    for (const auto& child : children_) {
+        if (child->shared())
+            throw GgmlFailure("arrays look at this buffer's memory (Tensor.numpy): let go of them first");
+    }
+    if (shared())
+        throw GgmlFailure("arrays look at this buffer's memory (Tensor.numpy): let go of them first");
+    for (const std::weak_ptr<Context>& user : users_) {
+        const ContextPtr context = user.lock();
+        for (ggml_backend_buffer_t child : child_handles_) {
+            if (context) context->forget_buffer(child);
+        }
+    }
+    users_.clear();
+    handle_.reset();
+    uses_.clear();
+    for (const auto& child : children_) {
+        child->uses_.clear();
+        child->memory_.reset();
+    }
+}
+
+}  // namespace ggmlpy

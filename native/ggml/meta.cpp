@@ -1,0 +1,126 @@
+#include "ggml/meta.h"
+
+#include <pybind11/stl.h>
+
+#include <exception>
+#include <utility>
+
+#include "ggml/bind.h"
+#include "ggml/context.h"
+#include "ggml/guard.h"
+
+namespace py = pybind11;
+
+namespace ggmlpy {
+namespace {
+
+using SplitState = ggml_backend_meta_split_state;
+
+// One for each meta device. ggml caches devices by this address and never frees them, so neither is this.
+struct Splitter {
+    py::object function;
+    std::size_t n_devices;
+};
+
+// The first exception of a split function on this thread; ggml must be answered, so it is kept until the call
+// that asked returns.
+thread_local std::exception_ptr split_error;
+
+SplitState mirrored() {
+    SplitState state = {};
+    state.axis = GGML_BACKEND_SPLIT_AXIS_MIRRORED;
+    state.n_segments = 1;
+    state.nr[0] = 1;
+    return state;
+}
+
+py::dict describe_tensor(const ggml_tensor* t) {
+    py::dict info;
+    info["name"] = text(t->name);
+    info["type"] = static_cast<int>(t->type);
+    info["ne"] = py::make_tuple(t->ne[0], t->ne[1], t->ne[2], t->ne[3]);
+    info["op"] = ggml_op_name(t->op);
+    info["flags"] = t->flags;
+    return info;
+}
+
+[[noreturn]] void bad_split(const ggml_tensor* t, const std::string& why) {
+    throw py::value_error("split of tensor " + describe(t) + ": " + why);
+}
+
+// (axis, sizes, repeats): an axis of 0 to 3 with one size for each segment and device, segments outermost,
+// and one repeat count for each segment; or MIRRORED without sizes.
+SplitState parse_split(const ggml_tensor* t, const py::object& answer, std::size_t n_devices) {
+    const auto parts = answer.cast<std::tuple<int, std::vector<std::int64_t>, std::vector<std::uint32_t>>>();
+    const int axis = std::get<0>(parts);
+    const auto& sizes = std::get<1>(parts);
+    auto repeats = std::get<2>(parts);
+    if (axis == GGML_BACKEND_SPLIT_AXIS_MIRRORED) {
+        if (!sizes.empty()) bad_split(t, "a mirrored tensor has no sizes");
+        return mirrored();
+    }
+    if (axis < 0 || axis >= GGML_MAX_DIMS)
+        bad_split(t, "axis " + std::to_string(axis) + " is not 0 to 3 or MIRRORED");
+    if (sizes.empty() || sizes.size() % n_devices != 0) {
+        bad_split(t, std::to_string(sizes.size()) + " sizes for " + std::to_string(n_devices) + " devices");
+    }
+    const std::size_t n_segments = sizes.size() / n_devices;
+    if (n_segments > 16) bad_split(t, "more than 16 segments");
+    if (repeats.empty()) repeats.assign(n_segments, 1);
+    if (repeats.size() != n_segments) bad_split(t, "one repeat count for each segment is needed");
+    SplitState state = {};
+    state.axis = static_cast<ggml_backend_meta_split_axis>(axis);
+    state.n_segments = static_cast<std::uint32_t>(n_segments);
+    std::int64_t total = 0;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+        if (sizes[i] < 0) bad_split(t, "a size is negative");
+        if (axis == 0 && sizes[i] % ggml_blck_size(t->type) != 0)
+            bad_split(t, "a size cuts a quantisation block");
+        state.ne[i] = sizes[i];
+        total += sizes[i] * repeats[i / n_devices];
+    }
+    for (std::size_t s = 0; s < n_segments; ++s) {
+        if (repeats[s] == 0) bad_split(t, "a repeat count is 0");
+        state.nr[s] = repeats[s];
+    }
+    if (total != t->ne[axis]) {
+        bad_split(t, "the sizes add up to " + std::to_string(total) + ", the axis has " +
+                         std::to_string(t->ne[axis]));
+    }
+    return state;
+}
+
+SplitState split(const ggml_tensor* t, void* data) {
+    const auto* splitter = static_cast<const Splitter*>(data);
+    const py::gil_scoped_acquire acquire;
+    try {
+        return parse_split(t, splitter->function(describe_tensor(t), splitter->n_devices),
+                           splitter->n_devices);
+    } catch (...) {
+        if (!split_error) split_error = std::current_exception();
+        return mirrored();
+    }
+}
+
+}  // namespace
+
+Device meta_device(std::vector<Device> devices, py::object split_fn) {
+    if (devices.empty() || devices.size() > GGML_BACKEND_META_MAX_DEVICES) {
+        throw py::value_error("a meta device is made of 1 to 16 devices, not " +
+                              std::to_string(devices.size()));
+    }
+    std::vector<ggml_backend_dev_t> handles;
+    for (const Device& device : devices) handles.push_back(device.get());
+    auto* splitter = new Splitter{std::move(split_fn), handles.size()};
+    Guard guard;
+    return Device(ggml_backend_meta_device(handles.data(), handles.size(), split, splitter),
+                  std::move(devices));
+}
+
+void raise_split_error() {
+    if (!split_error) return;
+    const std::exception_ptr error = std::exchange(split_error, nullptr);
+    std::rethrow_exception(error);
+}
+
+}  // namespace ggmlpy

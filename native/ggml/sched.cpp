@@ -1,0 +1,146 @@
+#include "ggml/sched.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "ggml/guard.h"
+
+namespace ggmlpy {
+
+Sched::Sched(std::vector<std::shared_ptr<Backend>> backends, std::size_t graph_size, bool parallel,
+             bool op_offload)
+    : backends_(std::move(backends)), graph_size_(graph_size) {
+    if (backends_.empty() || backends_.size() > 16)
+        throw std::invalid_argument("a scheduler takes 1 to 16 backends");
+    if (!backends_.back()->is_cpu())
+        throw std::invalid_argument("the last backend of a scheduler must be a CPU");
+    std::vector<ggml_backend_t> handles;
+    for (const auto& backend : backends_) {
+        if (std::find(handles.begin(), handles.end(), backend->get()) != handles.end()) {
+            throw std::invalid_argument("a backend is given twice");
+        }
+        if (backend->is_meta()) throw Unsupported("a scheduler cannot use a meta backend");
+        handles.push_back(backend->get());
+    }
+    Guard guard;
+    handle_ = ggml_backend_sched_new(handles.data(), nullptr, static_cast<int>(handles.size()), graph_size,
+                                     parallel, op_offload);
+    if (handle_ == nullptr) throw GgmlFailure("cannot make a scheduler");
+}
+
+Sched::~Sched() { close(); }
+
+void Sched::close() {
+    if (handle_ == nullptr) return;
+    advance();
+    if (graph_) graph_->context()->forget_allocation();
+    graph_.reset();
+    ggml_backend_sched_free(handle_);
+    handle_ = nullptr;
+}
+
+ggml_backend_sched_t Sched::get() const {
+    if (handle_ == nullptr) throw GgmlFailure("this scheduler was closed");
+    for (const auto& backend : backends_) backend->get();
+    return handle_;
+}
+
+void Sched::check_graph(const Graph& graph) const {
+    if (graph.is_split()) throw GgmlFailure("this graph was split by a scheduler before: build it anew");
+    // ggml's own limit counts leaves too, which cannot be asked for: a node has at most as many as sources.
+    const auto nodes = static_cast<std::size_t>(graph.n_nodes());
+    if (nodes > graph_size_) {
+        throw GgmlFailure("the graph has " + std::to_string(nodes) + " nodes, the scheduler was made for " +
+                          std::to_string(graph_size_));
+    }
+}
+
+void Sched::reserve(Graph& graph) {
+    check_graph(graph);
+    Guard guard;
+    reset();
+    graph.mark_split();
+    if (!ggml_backend_sched_reserve(get(), graph.get()))
+        throw GgmlFailure("out of memory for the scheduler's buffers");
+}
+
+void Sched::alloc_graph(const std::shared_ptr<Sched>& self, const std::shared_ptr<Graph>& graph) {
+    check_graph(*graph);
+    Guard guard;
+    reset();
+    const ContextPtr& context = graph->context();
+    context->check_used();
+    context->forget_allocation();
+    std::unordered_set<const ggml_tensor*> placed;
+    for (ggml_tensor* t = ggml_get_first_tensor(context->get()); t != nullptr;
+         t = ggml_get_next_tensor(context->get(), t)) {
+        if (t->data == nullptr) placed.insert(t);
+    }
+    graph->mark_split();
+    if (!ggml_backend_sched_alloc_graph(get(), graph->get()))
+        throw GgmlFailure("out of memory for the graph");
+    context->set_allocator(self, std::move(placed));
+    graph_ = graph;
+}
+
+void Sched::compute(const std::shared_ptr<Sched>& self, const std::shared_ptr<Graph>& graph) {
+    if (graph != graph_) alloc_graph(self, graph);
+    for (const auto& backend : backends_) backend->check_process();
+    graph->context()->check_used();
+    if (graph->context()->allocation_is_stale())
+        throw GgmlFailure("the graph's memory was given to another graph");
+    check_indices(*graph);
+    std::vector<std::unique_lock<std::mutex>> locks;
+    for (const auto& backend : backends_) locks.emplace_back(backend->mutex());
+    Guard guard;
+    const ggml_status status = ggml_backend_sched_graph_compute(get(), graph->get());
+    if (status != GGML_STATUS_SUCCESS) {
+        throw GgmlFailure(std::string("compute failed: ") + ggml_status_to_string(status));
+    }
+}
+
+void Sched::synchronize() {
+    Guard guard;
+    ggml_backend_sched_synchronize(get());
+}
+
+void Sched::reset() {
+    advance();
+    if (graph_) graph_->context()->forget_allocation();
+    graph_.reset();
+    ggml_backend_sched_reset(get());
+}
+
+void Sched::check_member(const Backend& backend) const {
+    for (const auto& member : backends_) {
+        if (member.get() == &backend) return;
+    }
+    throw std::invalid_argument("this backend is not one of the scheduler's");
+}
+
+void Sched::set_tensor_backend(const Tensor& tensor, const Backend& backend) {
+    check_member(backend);
+    Guard guard;
+    ggml_backend_sched_set_tensor_backend(get(), tensor.get(), backend.get());
+}
+
+std::shared_ptr<Backend> Sched::tensor_backend(const Tensor& tensor) const {
+    Guard guard;
+    const ggml_backend_t handle = ggml_backend_sched_get_tensor_backend(get(), tensor.get());
+    for (const auto& backend : backends_) {
+        if (backend->get() == handle) return backend;
+    }
+    return nullptr;
+}
+
+int Sched::n_splits() const { return ggml_backend_sched_get_n_splits(get()); }
+
+int Sched::n_copies() const { return ggml_backend_sched_get_n_copies(get()); }
+
+std::size_t Sched::buffer_size(const Backend& backend) const {
+    check_member(backend);
+    Guard guard;
+    return ggml_backend_sched_get_buffer_size(get(), backend.get());
+}
+
+}  // namespace ggmlpy

@@ -1,0 +1,48 @@
+// The scheduler: one graph over several backends, split where an operator or a weight belongs elsewhere.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "ggml/backend.h"
+#include "ggml/context.h"
+
+namespace ggmlpy {
+
+class Sched : public Allocator {
+  public:
+    // Backends in order of preference; the last must be a CPU backend, as ggml demands.
+    Sched(std::vector<std::shared_ptr<Backend>> backends, std::size_t graph_size, bool parallel,
+          bool op_offload);
+    ~Sched() override;
+    Sched(const Sched&) = delete;
+    Sched& operator=(const Sched&) = delete;
+
+    // Sizes the buffers for a worst-case graph, which is used up by it.
+    void reserve(Graph& graph);
+    // Splits the graph and gives its tensors memory; what was allocated before loses its own.
+    void alloc_graph(const std::shared_ptr<Sched>& self, const std::shared_ptr<Graph>& graph);
+    // Allocates the graph unless it has memory already.
+    void compute(const std::shared_ptr<Sched>& self, const std::shared_ptr<Graph>& graph);
+    void synchronize();
+    void reset();
+    void set_tensor_backend(const Tensor& tensor, const Backend& backend);
+    std::shared_ptr<Backend> tensor_backend(const Tensor& tensor) const;
+    int n_splits() const;
+    int n_copies() const;
+    std::size_t buffer_size(const Backend& backend) const;
+    const std::vector<std::shared_ptr<Backend>>& backends() const { return backends_; }
+    bool closed() const { return handle_ == nullptr; }
+    void close();
+
+  private:
+    ggml_backend_sched_t get() const;
+    void check_graph(const Graph& graph) const;
+    void check_member(const Backend& backend) const;
+    std::vector<std::shared_ptr<Backend>> backends_;
+    ggml_backend_sched_t handle_ = nullptr;
+    std::size_t graph_size_;
+    std::shared_ptr<Graph> graph_;  // the one that has memory now
+};
+
+}  // namespace ggmlpy
