@@ -20,6 +20,10 @@ void bind_tensor(pybind11::module_& m);
 void bind_ops(pybind11::module_& m);
 void bind_backend(pybind11::module_& m);
 void bind_gguf(pybind11::module_& m);
+void bind_gguf_write(pybind11::module_& m);
+void bind_quantize(pybind11::module_& m);
+void bind_features(pybind11::module_& m);
+void bind_log(pybind11::module_& m);
 
 // Text from a file, whatever its bytes: what is not UTF-8 is escaped as Python does in file names.
 inline pybind11::str text(const char* bytes, const char* errors = "surrogateescape") {

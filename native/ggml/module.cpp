@@ -7,7 +7,6 @@ PYBIND11_MODULE(_core, m) {
         "ggml for Python: contexts, tensors, operators, backends, GGUF. Use it through the package ggml.";
     ggmlpy::remember_main_thread();
     ggmlpy::install_abort_handler();
-    ggmlpy::install_log_handler();
     ggmlpy::register_failure();
     ggmlpy::bind_tensor(m);
     ggmlpy::bind_ops(m);
@@ -17,4 +16,8 @@ PYBIND11_MODULE(_core, m) {
     ggmlpy::bind_backend(m);
     ggmlpy::bind_stream(m);
     ggmlpy::bind_gguf(m);
+    ggmlpy::bind_gguf_write(m);
+    ggmlpy::bind_quantize(m);
+    ggmlpy::bind_features(m);
+    ggmlpy::bind_log(m);
 }
