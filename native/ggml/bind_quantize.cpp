@@ -213,7 +213,7 @@ void bind_quantize(py::module_& m) {
     m.def(
         "quantize_requires_imatrix",
         [](int type) { return ggml_quantize_requires_imatrix(check_type(type)); }, py::arg("type"),
-        "ggml_quantize_requires_imatrix: whether quantize needs an importance matrix for this type.");
+        "ggml_quantize_requires_imatrix, whether quantize needs an importance matrix for this type.");
 }
 
 }  // namespace ggmlpy
