@@ -19,10 +19,19 @@ std::shared_ptr<const void> hold(py::object object) {
     });
 }
 
-// A device, its name or its type. Raises KeyError when there is none.
+// A device, its name or its type. Raises KeyError when there is none. (Without calling into Python: a thread
+// that is ended there at the interpreter's exit would be unwound through C++.)
 Device to_device(const py::object& which) {
     if (py::isinstance<Device>(which)) return which.cast<Device>();
-    return py::module_::import("ggml.devices").attr("device")(which).cast<Device>();
+    const bool by_type = py::isinstance<py::int_>(which);
+    ggml_backend_dev_t found =
+        by_type ? ggml_backend_dev_by_type(static_cast<enum ggml_backend_dev_type>(which.cast<int>()))
+                : ggml_backend_dev_by_name(which.cast<std::string>().c_str());
+    if (found != nullptr) return Device(found);
+    std::string known;
+    for (const Device& device : devices())
+        known += (known.empty() ? "" : ", ") + std::string(ggml_backend_dev_name(device.get()));
+    throw py::key_error("there is no device " + std::string(py::repr(which)) + "; there are: " + known);
 }
 
 void check_status(ggml_status status) {
