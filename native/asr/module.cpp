@@ -78,7 +78,7 @@ struct Features {
 PYBIND11_MODULE(_core, m) {
     m.doc() = "The C++ core of asr: persistent backend, log-mel, decoding loops.";
     py::module_::import("ggml._core");  // registers the handle types
-    ggmlpy::remember_main_thread();
+    ggmlpy::watch_interpreter_exit();
     ggmlpy::install_abort_handler();
     ggmlpy::register_failure();
     py::register_local_exception_translator([](std::exception_ptr p) {

@@ -1,31 +1,41 @@
 #include "ggml/gil.h"
 
+#include <atomic>
 #include <chrono>
 #include <thread>
+
+namespace py = pybind11;
 
 namespace ggmlpy {
 namespace {
 
-unsigned long main_thread = 0;
+std::atomic<bool> exiting{false};
+std::atomic<int> waiting{0};
+std::atomic<unsigned long> main_thread{0};
 
-bool finalizing() {
-#if PY_VERSION_HEX >= 0x030D0000
-    return Py_IsFinalizing() != 0;
-#else
-    return _Py_IsFinalizing() != 0;
-#endif
+// Runs first of all that Python does to exit, on the main thread, with the GIL.
+void begin_exit() {
+    exiting = true;
+    PyThreadState* state = PyEval_SaveThread();
+    while (waiting > 0) std::this_thread::yield();
+    PyEval_RestoreThread(state);
 }
 
 }  // namespace
 
-void remember_main_thread() {
-    main_thread =
-        pybind11::module_::import("threading").attr("main_thread")().attr("ident").cast<unsigned long>();
+void watch_interpreter_exit() {
+    const auto threading = py::module_::import("threading");
+    main_thread = threading.attr("main_thread")().attr("ident").cast<unsigned long>();
+    py::module_::import("atexit").attr("register")(py::cpp_function(begin_exit));
 }
 
-void wait_if_finalizing() {
-    if (!finalizing() || PyThread_get_thread_ident() == main_thread) return;
+GilWait::GilWait() {
+    ++waiting;
+    if (!exiting || PyThread_get_thread_ident() == main_thread) return;
+    --waiting;
     for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
 }
+
+GilWait::~GilWait() { --waiting; }
 
 }  // namespace ggmlpy

@@ -1,23 +1,32 @@
 // Letting go of the GIL and taking it, also while the interpreter is on its way out.
+//
+// Once Python is finalising, a thread other than the main one that asks for the GIL is ended inside Python,
+// which C++ frames do not survive. From the beginning of the exit on such a thread therefore waits here for
+// the end of the process, as Python itself has it from 3.14 on.
 #pragma once
 
 #include <pybind11/pybind11.h>
 
 namespace ggmlpy {
 
-// Once the interpreter is finalising, a thread other than the main one that asks for the GIL is ended inside
-// Python, which C++ frames with noexcept destructors do not survive. Such a thread waits here for the end of
-// the process instead, as Python itself does from 3.14 on.
-void wait_if_finalizing();
+// Prepares for the interpreter's exit; called when a module is imported.
+void watch_interpreter_exit();
 
-// Remembers which thread is the main one; called when a module is imported.
-void remember_main_thread();
+// While it lives this thread may wait for the GIL. Its constructor does not return, outside the main thread,
+// once the interpreter has begun to exit; the exit waits until those who came before have the GIL.
+class GilWait {
+  public:
+    GilWait();
+    ~GilWait();
+    GilWait(const GilWait&) = delete;
+    GilWait& operator=(const GilWait&) = delete;
+};
 
 class GilRelease {
   public:
     GilRelease() : state_(PyEval_SaveThread()) {}
     ~GilRelease() {
-        wait_if_finalizing();
+        const GilWait wait;
         PyEval_RestoreThread(state_);
     }
     GilRelease(const GilRelease&) = delete;
@@ -29,7 +38,14 @@ class GilRelease {
 
 class GilAcquire {
   public:
-    GilAcquire() : state_((wait_if_finalizing(), PyGILState_Ensure())) {}
+    GilAcquire() {
+        if (PyGILState_Check() != 0) {  // has it already, and must not sleep with it
+            state_ = PyGILState_Ensure();
+            return;
+        }
+        const GilWait wait;
+        state_ = PyGILState_Ensure();
+    }
     ~GilAcquire() { PyGILState_Release(state_); }
     GilAcquire(const GilAcquire&) = delete;
     GilAcquire& operator=(const GilAcquire&) = delete;

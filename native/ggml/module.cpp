@@ -5,7 +5,7 @@
 PYBIND11_MODULE(_core, m) {
     m.doc() =
         "ggml for Python: contexts, tensors, operators, backends, GGUF. Use it through the package ggml.";
-    ggmlpy::remember_main_thread();
+    ggmlpy::watch_interpreter_exit();
     ggmlpy::install_abort_handler();
     ggmlpy::register_failure();
     ggmlpy::bind_tensor(m);
