@@ -244,7 +244,7 @@ def test_host_access(device: ggml.Device, backend: ggml.Backend) -> None:
     tensor = ctx.new_tensor(Type.F32, [16])
     buffer = ggml.alloc_ctx_tensors(ctx, backend)
     tensor.set(normal(16))
-    assert tensor.buffer_is_host == buffer.is_host == device.buffer_type.is_host
+    assert buffer.is_host == device.buffer_type.is_host
     if has_own_memory(device):
         assert buffer.base is None
         with pytest.raises(ggml.GgmlError, match="host"):
@@ -284,12 +284,12 @@ def test_a_tensor_placed_by_hand(backend: ggml.Backend) -> None:
     with backend.alloc_buffer(4096) as buffer:
         ctx = ggml.Context(1 << 16)
         tensor = ctx.new_tensor(Type.F32, [16])
-        buffer.alloc_tensor(tensor, backend.buffer_type.alignment)
+        buffer.place(tensor, backend.buffer_type.alignment)
         tensor.set(normal(16))
         assert (tensor.get() == normal(16)).all()
         for offset in (4096, 4096 - 60, -1, 1 << 63):
             with pytest.raises((ggml.GgmlError, ValueError, IndexError, TypeError, OverflowError)):
-                buffer.alloc_tensor(ctx.new_tensor(Type.F32, [16]), offset)
+                buffer.place(ctx.new_tensor(Type.F32, [16]), offset)
 
 
 def test_multi_buffer(backend: ggml.Backend) -> None:
@@ -414,16 +414,22 @@ def test_sched_splits_a_graph_between_the_device_and_the_cpu(
         for tensor, place in ((first, backend), (second, cpu), (third, backend)):
             sched.set_tensor_backend(tensor, place)
         sched.alloc_graph(graph)
-        assert sched.n_splits == 3
+        # ggml moves work between two backends of the same memory to the first of them.
+        assert sched.n_splits == (3 if has_own_memory(device) else 1)
         assert sched.n_copies == 1
-        assert sched.tensor_backend(second) is cpu or sched.tensor_backend(second).device == cpu.device
+        if has_own_memory(device):
+            placed = sched.tensor_backend(second)
+            assert placed is not None
+            assert placed.device == cpu.device
+            assert sched.buffer_size(cpu) > 0
         assert sched.buffer_size(backend) > 0
-        assert sched.buffer_size(cpu) > 0
         x.set(normal(40, 64))
         sched.compute(graph)
         sched.synchronize()
         assert close(third.get(), 3 * np.maximum(2 * normal(40, 64), 0))
         sched.reset()
+        with pytest.raises(ggml.GgmlError):
+            third.get()
 
 
 def test_sched_follows_the_weights(
@@ -434,12 +440,16 @@ def test_sched_follows_the_weights(
     ggml.alloc_ctx_tensors(weights, backend).usage = BufferUsage.WEIGHTS
     w.set(normal(48, 64))
     with ggml.Backend("CPU") as cpu, ggml.Sched([backend, cpu]) as sched:
-        x = ctx.new_tensor(Type.F32, [64, 40])
-        x.set_input()
-        y = ggml.mul_mat(ctx, w, x)
-        y.set_output()
-        graph = graph_of(ctx, y)
-        sched.reserve(graph)
+
+        def build(ctx: ggml.Context) -> tuple[ggml.Graph, ggml.Tensor, ggml.Tensor]:
+            x = ctx.new_tensor(Type.F32, [64, 40])
+            x.set_input()
+            y = ggml.mul_mat(ctx, w, x)
+            y.set_output()
+            return graph_of(ctx, y), x, y
+
+        sched.reserve(build(ggml.Context(1 << 20))[0])
+        graph, x, y = build(ctx)
         sched.alloc_graph(graph)
         x.set(normal(40, 64))
         sched.compute(graph)
@@ -472,8 +482,8 @@ def test_meta_device_of_two(device: ggml.Device, second: str, sizes: tuple[int, 
     parts = [device, device if second == "same" else ggml.device("CPU")]
     meta = ggml.meta_device(parts, split_mlp(sizes))
     assert meta.type == DeviceType.META
+    assert list(meta.parts) == parts
     with ggml.Backend(meta) as backend:
-        assert backend.n_parts == 2
         weights, ctx = ggml.Context(1 << 16), ggml.Context(1 << 20)
         w1, w2 = weights.new_tensor(Type.F32, [64, 128]), weights.new_tensor(Type.F32, [128, 32])
         w1.name, w2.name = "w1", "w2"
@@ -482,7 +492,9 @@ def test_meta_device_of_two(device: ggml.Device, second: str, sizes: tuple[int, 
         w2.set(normal(32, 128))
         x = ctx.new_tensor(Type.F32, [64, 16])
         x.set_input()
-        y = ggml.mul_mat(ctx, w2, ggml.relu(ctx, ggml.mul_mat(ctx, w1, x)))
+        hidden = ggml.relu(ctx, ggml.mul_mat(ctx, w1, x))
+        # The second product is a sum over the devices: it is added up for the operator that comes after.
+        y = ggml.scale(ctx, ggml.mul_mat(ctx, w2, hidden), 1.0)
         y.set_output()
         graph = graph_of(ctx, y)
         with ggml.Gallocr(backend) as allocator:
@@ -492,7 +504,6 @@ def test_meta_device_of_two(device: ggml.Device, second: str, sizes: tuple[int, 
             expected = np.maximum(normal(16, 64) @ normal(128, 64).T, 0) @ normal(32, 128).T
             tolerance = 1e-5 if device.type == DeviceType.CPU else 1e-2
             assert relative_error(y.get(), expected) < tolerance
-        assert not w1.buffer_is_host
         with pytest.raises(ggml.GgmlError, match="host"):
             w1.numpy()
 
