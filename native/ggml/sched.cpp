@@ -67,7 +67,7 @@ void Sched::reserve(Graph& graph) {
 void Sched::alloc_graph(const std::shared_ptr<Sched>& self, const std::shared_ptr<Graph>& graph) {
     check_graph(*graph);
     Guard guard;
-    reset();
+    if (graph_) reset();  // not otherwise: it would forget what set_tensor_backend was told about this graph
     const ContextPtr& context = graph->context();
     context->check_used();
     context->forget_allocation();
@@ -121,6 +121,7 @@ void Sched::check_member(const Backend& backend) const {
 void Sched::set_tensor_backend(const Tensor& tensor, const Backend& backend) {
     check_member(backend);
     Guard guard;
+    if (graph_) reset();  // what is told is about the next graph
     ggml_backend_sched_set_tensor_backend(get(), tensor.get(), backend.get());
 }
 
