@@ -90,8 +90,12 @@ void Sched::compute(const std::shared_ptr<Sched>& self, const std::shared_ptr<Gr
     if (graph->context()->allocation_is_stale())
         throw GgmlFailure("the graph's memory was given to another graph");
     check_indices(*graph);
+    // In one order for all schedulers, or two could wait for each other.
+    std::vector<Backend*> members;
+    for (const auto& backend : backends_) members.push_back(backend.get());
+    std::sort(members.begin(), members.end());
     std::vector<std::unique_lock<std::mutex>> locks;
-    for (const auto& backend : backends_) locks.emplace_back(backend->mutex());
+    for (Backend* member : members) locks.emplace_back(member->mutex());
     Guard guard;
     const ggml_status status = ggml_backend_sched_graph_compute(get(), graph->get());
     if (status != GGML_STATUS_SUCCESS) {
