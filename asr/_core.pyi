@@ -44,7 +44,8 @@ class TransducerDecoder:
         durations: Sequence[int],
         max_symbols: int,
     ) -> None: ...
-    def decode(self, frames: npt.NDArray[np.float32], cancel: object = None) -> Tokens: ...
+    def decode(self, frames: npt.NDArray[np.float32], cancel: object = None) -> tuple[Tokens, bool]:
+        """The tokens, and whether the joint's outputs were finite."""
 
 class LogMel:
     """NeMo's log-mel front end in evaluation mode."""

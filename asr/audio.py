@@ -103,7 +103,20 @@ def display_name(source: object) -> str:
         source = named if isinstance(named, str) and named != "<stdin>" else None
         if source is None:
             return "standard input" if named in ("<stdin>", 0) else "the file object"
-    return os.fsencode(source).decode("utf-8", "backslashreplace")
+    return printable(os.fsencode(source).decode("utf-8", "surrogateescape"))
+
+
+def printable(text: str) -> str:
+    """``text`` with what is no character to be shown (controls, lone surrogates) written as an escape."""
+    return text if text.isprintable() else "".join(map(_escape_unprintable, text))
+
+
+def _escape_unprintable(char: str) -> str:
+    if char.isprintable():
+        return char
+    if "\udc80" <= char <= "\udcff":  # a byte of a name that is not UTF-8
+        return f"\\x{ord(char) - 0xDC00:02x}"
+    return char.encode("unicode_escape", "surrogatepass").decode()
 
 
 def _is_array_like(source: object) -> bool:
@@ -183,19 +196,33 @@ def _opened(source: str | os.PathLike[str] | BinaryIO | bytes, name: str) -> Ite
         return
     if not isinstance(source, str | os.PathLike):
         if not hasattr(source, "read"):
-            raise AudioError(f"cannot read audio from {type(source).__name__}; give a path or an array")
+            raise AudioError(
+                f"cannot read audio from {type(source).__name__}; "
+                "give a path, an open binary file, bytes, or an array of samples"
+            )
         try:
             content = source.read()
         except OSError as error:
             raise AudioError(f"{name} cannot be read: {error.strerror or error}") from error
+        except ValueError as error:  # a closed file
+            raise AudioError(f"{name} cannot be read: {error}") from error
         if not isinstance(content, bytes | bytearray):
             raise AudioError(f"{name} is open in text mode; open it in binary mode (mode 'rb')")
+        if not content and _position(source) > 0:
+            raise AudioError(f"{name} was read to its end before; go back to its beginning with seek(0)")
         with _spooled(bytes(content)) as file:
             yield file
         return
     opened = _open_path(source, name)
     with _spooled(opened) if isinstance(opened, bytes) else opened as file:
         yield file
+
+
+def _position(file: BinaryIO) -> int:
+    try:
+        return file.tell()
+    except (OSError, AttributeError):
+        return 0
 
 
 def _open_path(source: str | os.PathLike[str], name: str) -> BinaryIO | bytes:
@@ -244,6 +271,8 @@ def _decode(file: BinaryIO, channel: int | None, name: str) -> tuple[Samples, in
         raise AudioError(f"{name} is empty; check what was recorded")
     file.seek(0)
     kind = containers.foreign_kind(file.read(4096))
+    if kind == "a GGUF model":
+        raise AudioError(f"{name} is a GGUF model, not audio; name models with -m (in Python: model=)")
     if kind is not None:
         raise AudioError(f"{name} is {kind}; {_KINDS}; {_CONVERT}")
     unsized = containers.unsized_wav_data(file, size)

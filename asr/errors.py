@@ -23,6 +23,10 @@ class ModelNotFoundError(AsrError):
     """No model of that name or at that path."""
 
 
+class MemoryLimitError(AsrError):
+    """The recording is too long for the memory there is."""
+
+
 class DeviceError(AsrError):
     """No device of that name; ``asr devices`` lists them."""
 

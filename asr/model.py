@@ -12,17 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.architectures.fastconformer import EncoderStates, FastConformer
-from asr.audio import AudioSource, is_silent, load_audio
+from asr.audio import AudioSource, display_name, is_silent, load_audio, printable
 from asr.backend import Backend, CancelSignal
 from asr.decoding.ctc import CtcHead
 from asr.decoding.result import build_transcript_parts
 from asr.decoding.transducer import TransducerHead
-from asr.errors import AsrError, Cancelled, DecoderError
+from asr.errors import AsrError, Cancelled, DecoderError, MemoryLimitError, ModelFormatError
 from asr.features import LogMel
 from asr.loader import ModelLoader
 from asr.model_config import read_hyperparameters, read_tokenizer
 from asr.models import find_model
-from asr.threads import default_n_threads
+from asr.threads import usable_n_threads
 from asr.transcript import Transcript
 
 if TYPE_CHECKING:
@@ -34,6 +34,10 @@ FloatArray = npt.NDArray[np.float32]
 Progress = Callable[[int, int], None]
 AudioSources: TypeAlias = "list[AudioSource] | tuple[AudioSource, ...]"
 ModelChoice: TypeAlias = "str | os.PathLike[str] | Model | None"
+
+
+# Seconds; padding is for clips of a word or two.
+_LONGEST_PADDING = 3600
 
 
 class TranscribeOptions(TypedDict, total=False):
@@ -64,8 +68,9 @@ def load_model(
     """Loads a model by the name of a bundled one or the path of a ``.gguf`` or ``.nemo`` file.
 
     ``device`` computes the encoder: ``"cpu"`` or a name of :func:`ggml.devices`. ``n_threads`` defaults to
-    the physical cores, at most 8; results do not depend on it. ``att_context_size`` chooses among the
-    attention contexts (left, right) that a streaming model was trained with; None is its default.
+    the physical cores, at most 8; more threads than the process has CPUs are never started, fewer than 1
+    means 1; results do not depend on it. ``att_context_size`` chooses among the attention contexts (left,
+    right) that a streaming model was trained with; None is its default.
 
     Raises :class:`asr.ModelNotFoundError`, :class:`asr.ModelFormatError`, and :class:`ggml.GgmlError` for an
     unknown device.
@@ -93,9 +98,10 @@ class Model:
         loader = self._loader
         self.config = read_hyperparameters(loader.metadata, loader.shapes, path)
         self.tokenizer = read_tokenizer(loader.metadata, self.config.vocab_size, path)
-        self.name = str(loader.metadata.get("general.name") or path.stem)
+        name = loader.metadata.get("general.name")
+        self.name = printable(name) if isinstance(name, str) and name else path.stem
         self.path = path
-        self.backend = Backend(default_n_threads() if n_threads is None else n_threads, device)
+        self.backend = Backend(usable_n_threads(n_threads), device)
         # Steps of a decoder are too small to share between threads: one thread, no barriers.
         self.decoder_backend = Backend(1)
         loader.realize_weights()
@@ -112,6 +118,9 @@ class Model:
             self._ctc = CtcHead(self.decoder_backend, loader, self.config.ctc_head, self.config.vocab_size)
             self._heads["ctc"] = self._ctc
         self.decoders: tuple[str, ...] = tuple(self._heads)
+
+    def __repr__(self) -> str:
+        return f"<asr.Model {self.name}: {', '.join(self.decoders)}>"
 
     @property
     def sample_rate(self) -> int:
@@ -153,8 +162,8 @@ class Model:
         recording that fails.
         """
         head = self._head(decoder)
-        if not 0 <= min_duration < float("inf"):
-            raise AsrError(f"min_duration must be a number of seconds, 0 or more, not {min_duration}")
+        if not 0 <= min_duration <= _LONGEST_PADDING:
+            raise AsrError(f"min_duration must be 0 to {_LONGEST_PADDING} seconds, not {min_duration}")
         several = isinstance(audio, list | tuple)
         sources: AudioSources = audio if isinstance(audio, list | tuple) else [audio]
         results = []
@@ -167,23 +176,37 @@ class Model:
                 progress(done, len(sources))
         return results if several else results[0]
 
-    def log_mel(self, audio: AudioSource, *, sample_rate: int | None = None) -> FloatArray:
-        """Log-mel features [T, n_mels] of a clip as it is; T is samples // hop_length."""
-        return self._log_mel(load_audio(audio, sample_rate, self.sample_rate), self.backend.n_threads)
+    def log_mel(
+        self, audio: AudioSource, *, sample_rate: int | None = None, channel: int | None = None
+    ) -> FloatArray:
+        """Log-mel features [T, n_mels] of a clip as it is, without padding; T is samples // hop_length."""
+        return self._features(load_audio(audio, sample_rate, self.sample_rate, channel))
 
-    def encode(self, audio: AudioSource, *, sample_rate: int | None = None) -> FloatArray:
-        """Encoder output [T/8, d_model] of a clip as it is."""
-        return self._encoder.encode(self.backend, self.log_mel(audio, sample_rate=sample_rate))
+    def encode(
+        self, audio: AudioSource, *, sample_rate: int | None = None, channel: int | None = None
+    ) -> FloatArray:
+        """Encoder output [T/8, d_model] of a clip as it is, without padding."""
+        mel = self.log_mel(audio, sample_rate=sample_rate, channel=channel)
+        return self._encoder.encode(self.backend, mel)
 
-    def encoder_states(self, audio: AudioSource, *, sample_rate: int | None = None) -> EncoderStates:
-        """Like :meth:`encode`, with the outputs of the subsampling and of every block."""
-        return self._encoder.encode_states(self.backend, self.log_mel(audio, sample_rate=sample_rate))
+    def encoder_states(
+        self, audio: AudioSource, *, sample_rate: int | None = None, channel: int | None = None
+    ) -> EncoderStates:
+        """Like :meth:`encode`, with what comes before the output.
 
-    def log_probs(self, audio: AudioSource, *, sample_rate: int | None = None) -> FloatArray:
+        ``subsampling`` [T/8, d_model], ``layers``, a tuple of as many [T/8, d_model] as there are blocks, and
+        ``output``, which is the last of them.
+        """
+        mel = self.log_mel(audio, sample_rate=sample_rate, channel=channel)
+        return self._encoder.encode_states(self.backend, mel)
+
+    def log_probs(
+        self, audio: AudioSource, *, sample_rate: int | None = None, channel: int | None = None
+    ) -> FloatArray:
         """CTC log-probabilities [T/8, vocabulary + 1], blank last. Raises :class:`asr.DecoderError`."""
         if self._ctc is None:
             raise DecoderError(f"{self.name} has no CTC head; it has: {', '.join(self.decoders)}")
-        return self._ctc.log_probs(self.encode(audio, sample_rate=sample_rate))
+        return self._ctc.log_probs(self.encode(audio, sample_rate=sample_rate, channel=channel))
 
     def info(self) -> dict[str, object]:
         """Facts about the model, for people."""
@@ -191,9 +214,9 @@ class Model:
         metadata = self._loader.metadata
         facts: dict[str, object] = {
             "name": self.name,
-            "description": metadata.get("general.description"),
-            "license": metadata.get("general.license"),
-            "path": str(self.path),
+            "description": _text(metadata.get("general.description")),
+            "license": _text(metadata.get("general.license")),
+            "path": display_name(self.path),
             "size": f"{self.path.stat().st_size / 1e6:.1f} MB",
             "decoders": list(self.decoders),
             "vocabulary": self.config.vocab_size,
@@ -218,8 +241,13 @@ class Model:
         before = missing // 2
         if missing:
             samples = np.pad(samples, (before, missing - before))
-        mel = self._log_mel(samples, self.backend.n_threads)
-        encoded = self._encoder.encode(self.backend, mel, cancel)
+        try:
+            encoded = self._encoder.encode(self.backend, self._features(samples), cancel)
+        except MemoryError:
+            raise MemoryLimitError(
+                f"not enough memory to transcribe {duration:.0f} s of audio at once; cut it into parts"
+            ) from None
+        self._check_finite(encoded)
         hypothesis = self._heads[head].decode(encoded, cancel)
         text, tokens, words, segments = build_transcript_parts(
             hypothesis,
@@ -230,6 +258,18 @@ class Model:
             duration=duration,
         )
         return Transcript(text, tokens, words, segments, duration, self.name, head)
+
+    def _features(self, samples: FloatArray) -> FloatArray:
+        mel = self._log_mel(samples, self.backend.n_threads)
+        self._check_finite(mel)
+        return mel
+
+    def _check_finite(self, values: FloatArray) -> None:
+        """Audio is finite: when something computed from it is not, the weights are damaged."""
+        if not np.isfinite(values).all():
+            raise ModelFormatError(
+                f"{display_name(self.path)} is damaged: not all computed values are finite"
+            )
 
     def _head(self, decoder: str | None) -> Head:
         name = decoder or self.decoders[0]
@@ -275,6 +315,10 @@ def transcribe(
     if isinstance(audio, list | tuple):
         return model.transcribe(audio, **options)
     return model.transcribe(audio, **options)
+
+
+def _text(value: object) -> str | None:
+    return printable(value) if isinstance(value, str) else None
 
 
 @lru_cache(maxsize=1)

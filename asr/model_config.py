@@ -5,6 +5,7 @@ The keys are parakeet.cpp's (``docs/gguf.md``). What a file leaves out is probed
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -40,10 +41,10 @@ class _Metadata:
             raise ModelFormatError(f"{self.path}: the key {key} is {value!r}, not of type {kind.__name__}")
         return value
 
-    def positive(self, key: str, default: int | None = None) -> int:
+    def positive(self, key: str, default: int | None = None, most: int = 1 << 20) -> int:
         value = self.get(key, int, default)
-        if value < 1:
-            raise ModelFormatError(f"{self.path}: the key {key} is {value}; it must be 1 or more")
+        if not 1 <= value <= most:
+            raise ModelFormatError(f"{self.path}: the key {key} is {value}; it must be 1 to {most}")
         return value
 
     def integers(self, key: str) -> tuple[int, ...]:
@@ -90,7 +91,11 @@ def read_tokenizer(metadata: Mapping[str, Any], vocab_size: int, path: Path) -> 
     if not isinstance(pieces, list) or len(pieces) != vocab_size:
         found = len(pieces) if isinstance(pieces, list) else "no"
         raise ModelFormatError(f"{path}: {found} tokenizer pieces for a vocabulary of {vocab_size}")
+    if any(not isinstance(piece, str) or not _is_text(piece) for piece in pieces):
+        raise ModelFormatError(f"{path}: a tokenizer piece is not text (control characters or not UTF-8)")
     types = data.integers("parakeet.tokenizer.types") or derive_types(pieces)
+    if any(not 1 <= kind <= 6 for kind in types):
+        raise ModelFormatError(f"{path}: a type in parakeet.tokenizer.types is not 1 to 6")
     model = metadata.get("parakeet.tokenizer.model")
     rules = TextRules()
     if isinstance(model, np.ndarray):
@@ -103,11 +108,16 @@ def read_tokenizer(metadata: Mapping[str, Any], vocab_size: int, path: Path) -> 
         raise ModelFormatError(f"{path}: {error}") from None
 
 
+def _is_text(piece: str) -> bool:
+    """No control characters, which would reach the user's terminal, and no lone surrogates (broken UTF-8)."""
+    return piece.isprintable() or not any(unicodedata.category(char) in ("Cc", "Cs") for char in piece)
+
+
 def _preprocessor(data: _Metadata) -> Preprocessor:
     at = "parakeet.preprocessor."
     normalize = data.get(at + "normalize", str, "per_feature")
     front = Preprocessor(
-        sample_rate=data.positive(at + "sample_rate"),
+        sample_rate=data.positive(at + "sample_rate", most=768_000),
         n_mels=data.positive(at + "n_mels"),
         n_fft=data.positive(at + "n_fft"),
         win_length=data.positive(at + "win_length"),
@@ -121,6 +131,15 @@ def _preprocessor(data: _Metadata) -> Preprocessor:
         raise ModelFormatError(f"{data.path}: normalisation {front.normalize!r} is not supported")
     if front.mag_power != 2.0:
         raise ModelFormatError(f"{data.path}: magnitude power {front.mag_power} is not supported, only 2.0")
+    if not front.hop_length <= front.win_length <= front.n_fft:
+        raise ModelFormatError(
+            f"{data.path}: hop length {front.hop_length}, window {front.win_length} and FFT {front.n_fft} "
+            "must not be larger than the next"
+        )
+    if not (0 < front.log_zero_guard < 1 and 0 <= front.preemph < 1):
+        raise ModelFormatError(
+            f"{data.path}: log zero guard {front.log_zero_guard} or pre-emphasis {front.preemph} is wrong"
+        )
     return front
 
 
@@ -166,6 +185,9 @@ def _check_encoder(encoder: Encoder, path: Path) -> None:
         in ("regular", "chunked_limited"),
         f"convolution norm {encoder.conv_norm_type!r}": encoder.conv_norm_type
         in ("batch_norm", "layer_norm"),
+        f"attention context {encoder.att_contexts}": all(
+            min(context) >= -1 for context in encoder.att_contexts
+        ),
         f"{encoder.n_heads} heads for width {encoder.d_model}": encoder.d_model % encoder.n_heads == 0,
         f"odd width {encoder.d_model}": encoder.d_model % 2 == 0,
         f"convolution context {encoder.conv_context} for kernel {encoder.conv_kernel}": min(
@@ -196,20 +218,23 @@ def _transducer(data: _Metadata, shapes: Shapes) -> Transducer | None:
     if activation != "relu":
         raise ModelFormatError(f"{data.path}: joint activation {activation!r} is not supported, only relu")
     durations = data.integers("parakeet.tdt.durations")
-    if any(duration < 0 for duration in durations):
-        raise ModelFormatError(f"{data.path}: a duration of parakeet.tdt.durations is negative")
+    if any(not 0 <= duration <= 1000 for duration in durations) or (durations and not any(durations)):
+        raise ModelFormatError(f"{data.path}: parakeet.tdt.durations {list(durations)} make no sense")
     return Transducer(
         pred_hidden=embedding[-1],
         pred_rnn_layers=layers,
         joint_hidden=joint[0],
         activation=activation,
         joint_out="joint.joint_net.2",
-        max_symbols=data.positive("parakeet.decoding.max_symbols", 10),
+        max_symbols=data.positive("parakeet.decoding.max_symbols", 10, most=10_000),
         durations=durations,
     )
 
 
 def _check_shapes(model: Hyperparameters, shapes: Shapes, path: Path) -> None:
+    n_layers = model.encoder.n_layers
+    if any(name.startswith(f"encoder.layers.{n_layers}.") for name in shapes):
+        raise ModelFormatError(f"{path}: the file has more encoder layers than the {n_layers} it says")
     for name, expected in expected_tensors(model).items():
         found = shapes.get(name)
         if found is None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from pathlib import Path
 
+from asr.audio import display_name
 from asr.errors import ModelNotFoundError
 
 DEFAULT_MODEL = "tiny-commands-en"
@@ -44,14 +46,19 @@ def find_model(name_or_path: str | os.PathLike[str] | None = None) -> Path:
     if isinstance(name_or_path, str) and name_or_path in bundled:
         return bundled[name_or_path]
     path = Path(name_or_path)
-    if path.is_dir():
-        raise ModelNotFoundError(f"{path} is a folder, not a model file")
-    if not path.exists():
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
         names = ", ".join(bundled) or "none"
         raise ModelNotFoundError(
-            f"there is no model {str(name_or_path)!r}: give the path of a .gguf or .nemo file, "
+            f"there is no model {display_name(path)!r}: give the path of a .gguf or .nemo file, "
             f"or the name of a bundled model ({names})"
-        )
+        ) from None
+    except (OSError, ValueError) as error:  # too long, a loop, no permission; a null character
+        reason = getattr(error, "strerror", None) or error
+        raise ModelNotFoundError(f"cannot look at the model {display_name(path)}: {reason}") from None
+    if stat.S_ISDIR(mode):
+        raise ModelNotFoundError(f"{display_name(path)} is a folder, not a model file")
     return _converted(path) if path.suffix.lower() == ".nemo" else path
 
 
@@ -72,7 +79,9 @@ def _converted(path: Path) -> Path:
     status = path.stat()
     state = f"{path.resolve()}\0{status.st_size}\0{status.st_mtime_ns}\0{_CONVERSION}"
     key = hashlib.sha256(state.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    target = cache_folder() / "converted" / f"{path.stem}-{key}.gguf"
+    # A file system's limit of 255 bytes counts the key, and the suffix of the file that is written first.
+    stem = path.stem.encode("utf-8", "surrogateescape")[:180].decode("utf-8", "ignore")
+    target = cache_folder() / "converted" / f"{stem}-{key}.gguf"
     if not target.exists():
         make_folder(target.parent)
         convert_nemo(path, target)

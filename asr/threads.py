@@ -17,6 +17,16 @@ def default_n_threads() -> int:
     return max(1, min(cores, _MOST, quota if quota is not None else cores))
 
 
+def usable_n_threads(wanted: int | None) -> int:
+    """``wanted`` threads, at least 1 and at most one for each CPU that this process may use; None: default.
+
+    ggml's threads wait for each other by spinning: more of them than CPUs would mostly wait.
+    """
+    if wanted is None:
+        return default_n_threads()
+    return max(1, min(wanted, len(_affinity())))
+
+
 def _affinity() -> set[int]:
     if hasattr(os, "sched_getaffinity"):
         return set(os.sched_getaffinity(0))

@@ -85,7 +85,9 @@ def transcribe(
     ] = None,
     threads: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Processor threads; by default what suits the machine."),
+        typer.Option(
+            min=1, max=1024, metavar="N", help="Processor threads; by default what suits the machine."
+        ),
     ] = None,
     device: Annotated[str, typer.Option(metavar="NAME", help="Where to compute: see 'asr devices'.")] = "cpu",
     channel: Annotated[

@@ -63,7 +63,13 @@ def convert_nemo(
     for key in general:
         if not key.startswith("general.") or key == "general.architecture":
             raise ValueError(f"metadata key {key!r} is not a general.* key that can be chosen")
-    if destination.exists() and source.exists() and os.path.samefile(source, destination):
+    try:
+        same = os.path.samefile(source, destination)
+    except FileNotFoundError:
+        same = False
+    except OSError as error:
+        raise OutputError(f"{destination} cannot be written: {error.strerror or error}") from None
+    if same:
         raise OutputError(f"{destination} is the source; choose another name for the GGUF file")
 
     with open_archive(source, destination.parent) as archive:

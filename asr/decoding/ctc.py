@@ -9,6 +9,7 @@ import asr._core as _core
 import ggml
 from asr.backend import Backend, CancelSignal, graph_input_tensor
 from asr.decoding.hypothesis import Hypothesis
+from asr.errors import ModelFormatError
 from asr.loader import ModelLoader
 from asr.nn.linear import linear
 
@@ -42,4 +43,7 @@ class CtcHead:
 
     def decode(self, encoded: FloatArray, cancel: CancelSignal | None = None) -> Hypothesis:
         """Greedy: the best class of each frame, repetitions merged, blanks dropped."""
-        return Hypothesis(*_core.ctc_greedy(self.logits(encoded, cancel), self._vocab_size))
+        logits = self.logits(encoded, cancel)
+        if not np.isfinite(logits).all():
+            raise ModelFormatError(f"{self._loader.path} is damaged: not all of its CTC outputs are finite")
+        return Hypothesis(*_core.ctc_greedy(logits, self._vocab_size))

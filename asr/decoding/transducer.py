@@ -13,6 +13,7 @@ import asr._core as _core
 import ggml
 from asr.backend import Backend, CancelSignal, clone_weight, graph_input_tensor
 from asr.decoding.hypothesis import Hypothesis
+from asr.errors import ModelFormatError
 from asr.hyperparameters import Transducer
 from asr.loader import ModelLoader
 from asr.nn.linear import linear
@@ -29,7 +30,7 @@ class TransducerHead:
         self._backend = backend
         self._loader = loader
         self._joint_hidden = config.joint_hidden
-        self._decoder = _build_decoder(backend, loader, config, vocab_size)
+        self._decoder, self._prediction = _build_decoder(backend, loader, config, vocab_size)
 
     def decode(self, encoded: npt.NDArray[np.float32], cancel: CancelSignal | None = None) -> Hypothesis:
         """Encoder output [T, d_model] -> tokens."""
@@ -40,12 +41,19 @@ class TransducerHead:
 
         # The encoder's half of the joint does not depend on the tokens: all frames at once.
         frames = self._backend.compute(project, cancel=cancel).reshape(-1, self._joint_hidden)
-        return Hypothesis(*self._decoder.decode(frames, cancel))
+        hypothesis, finite = self._decoder.decode(frames, cancel)
+        # ReLU hides from the joint what is no number in the prediction network.
+        if not finite or not np.isfinite(self._prediction.get()).all():
+            raise ModelFormatError(
+                f"{self._loader.path} is damaged: not all of its transducer's values are finite"
+            )
+        return Hypothesis(*hypothesis)
 
 
 def _build_decoder(
     backend: Backend, loader: ModelLoader, config: Transducer, vocab_size: int
-) -> _core.TransducerDecoder:
+) -> tuple[_core.TransducerDecoder, ggml.Tensor]:
+    """The decoder, and the tensor through which the prediction network's output reaches the joint."""
     ctx = ggml.Context(_MAX_TENSORS * ggml.tensor_overhead() + 2 * ggml.graph_overhead(_MAX_NODES))
     token = _input(ctx, ggml.Type.I32, 1)
     encoder_frame = _input(ctx, ggml.Type.F32, config.joint_hidden)
@@ -75,7 +83,7 @@ def _build_decoder(
     joint.expand(logits)
 
     ggml.alloc_ctx_tensors(ctx, backend.handle)
-    return _core.TransducerDecoder(
+    decoder = _core.TransducerDecoder(
         backend=backend.core,
         predict=predict,
         joint=joint,
@@ -87,6 +95,7 @@ def _build_decoder(
         durations=list(config.durations),
         max_symbols=config.max_symbols,
     )
+    return decoder, prediction
 
 
 def _input(ctx: ggml.Context, type: ggml.Type, size: int) -> ggml.Tensor:

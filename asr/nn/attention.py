@@ -87,6 +87,8 @@ def attention_mask(n_frames: int, context: tuple[int, int], style: str) -> npt.N
     chunks before it. NeMo's ``ConformerEncoder._create_masks``.
     """
     left, right = context
+    if left < 0 and right < 0:
+        return None
     index = np.arange(n_frames)
     behind = index[:, None] - index[None, :]  # how far a key lies before the query
     visible = np.ones((n_frames, n_frames), dtype=bool)

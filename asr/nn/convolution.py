@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 import ggml
 from asr.backend import clone_weight, clone_weight_opt, weight_to_host_f32
+from asr.errors import ModelFormatError
 from asr.hyperparameters import Encoder
 from asr.loader import ModelLoader
 from asr.nn.linear import layer_norm, linear, matrix
@@ -58,6 +59,8 @@ def _fold_batch_norm(
         weight_to_host_f32(loader, f"{name}.{part}").reshape(-1).astype(np.float64)
         for part in ("weight", "bias", "running_mean", "running_var")
     )
+    if var.min() < 0:
+        raise ModelFormatError(f"{loader.path} is damaged: {name}.running_var has negative values")
     scale = weight / np.sqrt(var + BATCH_NORM_EPS)
     folded_bias = (bias - mean) * scale + shift
     return (kernel * scale[:, None]).astype(np.float32), folded_bias.astype(np.float32)
@@ -90,7 +93,8 @@ def _depthwise(
     """Depthwise convolution over time with ``context`` frames on the left and right: [d, T] -> [d, T]."""
     left, right = context
     padding = left
-    if left != right:
+    # Of a single frame ggml could not tell which layout it has, so it gets its padding here too.
+    if left != right or x.ne[1] == 1:
         x = ggml.pad_ext(ctx, x, 0, 0, left, right, 0, 0, 0, 0)
         padding = 0
     d, n_frames = x.ne[:2]

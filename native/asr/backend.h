@@ -67,7 +67,7 @@ void PersistentBackend::exclusive(const pybind11::object& cancel, Seen&& seen, B
     backend_->check_process();
     Interrupt interrupt(cancel, cancel_requests_);
     {
-        const pybind11::gil_scoped_release release;
+        const ggmlpy::GilRelease release;
         const std::lock_guard<std::mutex> lock(backend_->mutex());
         interrupt.begin(seen());
         const ggmlpy::InterruptScope scope(*backend_, interrupt);

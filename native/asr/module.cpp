@@ -41,14 +41,15 @@ py::tuple decode_transducer(TransducerDecoder& decoder, const FloatArray& frames
         throw py::value_error("frames have " + std::to_string(frames.shape(1)) +
                               " columns, the joint takes " + std::to_string(decoder.joint_hidden()));
     }
-    return hypothesis(decoder.decode(frames.data(), static_cast<std::size_t>(frames.shape(0)), cancel));
+    const auto result = decoder.decode(frames.data(), static_cast<std::size_t>(frames.shape(0)), cancel);
+    return py::make_tuple(hypothesis(result), result.finite);
 }
 
 py::tuple decode_ctc(const FloatArray& logits, int blank) {
     require_matrix(logits, "the CTC logits");
     if (blank < 0 || blank >= logits.shape(1)) throw py::value_error("blank is not a class of the logits");
     const auto result = [&] {
-        const py::gil_scoped_release release;
+        const ggmlpy::GilRelease release;
         return asr::ctc_greedy(logits.data(), static_cast<std::size_t>(logits.shape(0)),
                                static_cast<std::size_t>(logits.shape(1)), blank);
     }();
@@ -61,7 +62,7 @@ FloatArray log_mel(const LogMel& mel, int n_mels, const FloatArray& samples, int
     FloatArray out({static_cast<py::ssize_t>(mel.n_frames(n)), static_cast<py::ssize_t>(n_mels)});
     const float* from = samples.data();
     float* to = out.mutable_data();
-    const py::gil_scoped_release release;
+    const ggmlpy::GilRelease release;
     mel.compute(from, n, to, n_threads);
     return out;
 }
@@ -77,6 +78,7 @@ struct Features {
 PYBIND11_MODULE(_core, m) {
     m.doc() = "The C++ core of asr: persistent backend, log-mel, decoding loops.";
     py::module_::import("ggml._core");  // registers the handle types
+    ggmlpy::watch_interpreter_exit();
     ggmlpy::install_abort_handler();
     ggmlpy::register_failure();
     py::register_local_exception_translator([](std::exception_ptr p) {
@@ -116,7 +118,7 @@ PYBIND11_MODULE(_core, m) {
              py::arg("encoder_frame"), py::arg("logits"), py::arg("state"), py::arg("blank"),
              py::arg("durations"), py::arg("max_symbols"))
         .def("decode", decode_transducer, py::arg("frames"), py::arg("cancel") = py::none(),
-             "[T, joint_hidden] -> ids, frames, durations, confidence");
+             "[T, joint_hidden] -> (ids, frames, durations, confidence), whether all was finite");
 
     py::class_<Features>(m, "LogMel")
         .def(py::init([](int n_fft, int win_length, int hop_length, int n_mels, float preemph,

@@ -1,6 +1,7 @@
 #include "asr/transducer.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "asr/confidence.h"
 #include "ggml/guard.h"
@@ -54,6 +55,10 @@ TransducerResult TransducerDecoder::loop(const float* frames, std::size_t n_fram
         ggml_backend_tensor_get(logits, logits_.data(), 0, logits_.size() * sizeof(float));
 
         const auto token = static_cast<std::int32_t>(argmax(logits_.data(), n_tokens_));
+        if (!std::isfinite(logits_[static_cast<std::size_t>(token)])) {
+            result.finite = false;
+            break;
+        }
         std::int32_t duration = 0;
         if (!rules_.durations.empty()) {
             duration = rules_.durations[argmax(logits_.data() + n_tokens_, rules_.durations.size())];

@@ -30,6 +30,7 @@ struct TransducerResult {
     std::vector<std::int32_t> frames;
     std::vector<std::int32_t> durations;
     std::vector<float> confidence;
+    bool finite = true;  // false: decoding stopped at an output that is no number
 };
 
 class TransducerDecoder {

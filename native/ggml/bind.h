@@ -7,6 +7,7 @@
 
 #include "ggml/backend.h"
 #include "ggml/context.h"
+#include "ggml/gil.h"
 #include "ggml/guard.h"
 #include "ggml/interrupt.h"
 
@@ -19,6 +20,10 @@ void bind_tensor(pybind11::module_& m);
 void bind_ops(pybind11::module_& m);
 void bind_backend(pybind11::module_& m);
 void bind_gguf(pybind11::module_& m);
+void bind_gguf_write(pybind11::module_& m);
+void bind_quantize(pybind11::module_& m);
+void bind_features(pybind11::module_& m);
+void bind_log(pybind11::module_& m);
 
 // Text from a file, whatever its bytes: what is not UTF-8 is escaped as Python does in file names.
 inline pybind11::str text(const char* bytes, const char* errors = "surrogateescape") {
@@ -65,7 +70,7 @@ void bind_closing(Class& c) {
 
 // A backend's lock, waited for without the GIL: who computes under it may be waiting for the GIL.
 inline std::unique_lock<std::mutex> lock_backend(Backend& backend) {
-    const pybind11::gil_scoped_release release;
+    const ggmlpy::GilRelease release;
     return std::unique_lock<std::mutex>(backend.mutex());
 }
 

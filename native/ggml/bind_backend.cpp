@@ -14,15 +14,24 @@ namespace {
 // An object of Python held from C++; let go of under the GIL.
 std::shared_ptr<const void> hold(py::object object) {
     return std::shared_ptr<const void>(object.release().ptr(), [](const void* p) {
-        const py::gil_scoped_acquire acquire;
+        const ggmlpy::GilAcquire acquire;
         Py_DECREF(static_cast<PyObject*>(const_cast<void*>(p)));
     });
 }
 
-// A device, its name or its type. Raises KeyError when there is none.
+// A device, its name or its type. Raises KeyError when there is none. (Without calling into Python: a thread
+// that is ended there at the interpreter's exit would be unwound through C++.)
 Device to_device(const py::object& which) {
     if (py::isinstance<Device>(which)) return which.cast<Device>();
-    return py::module_::import("ggml.devices").attr("device")(which).cast<Device>();
+    const bool by_type = py::isinstance<py::int_>(which);
+    ggml_backend_dev_t found =
+        by_type ? ggml_backend_dev_by_type(static_cast<enum ggml_backend_dev_type>(which.cast<int>()))
+                : ggml_backend_dev_by_name(which.cast<std::string>().c_str());
+    if (found != nullptr) return Device(found);
+    std::string known;
+    for (const Device& device : devices())
+        known += (known.empty() ? "" : ", ") + std::string(ggml_backend_dev_name(device.get()));
+    throw py::key_error("there is no device " + std::string(py::repr(which)) + "; there are: " + known);
 }
 
 void check_status(ggml_status status) {
@@ -35,7 +44,7 @@ void compute(Backend& backend, const Graph& graph, const py::object& cancel) {
     static const std::atomic<std::uint64_t> no_requests{0};
     Interrupt interrupt(cancel, no_requests);
     try {
-        const py::gil_scoped_release release;
+        const ggmlpy::GilRelease release;
         const std::lock_guard<std::mutex> lock(backend.mutex());
         Guard guard;
         check_computable(graph, backend.get());
@@ -53,7 +62,7 @@ void compute(Backend& backend, const Graph& graph, const py::object& cancel) {
 
 void compute_async(Backend& backend, const std::shared_ptr<Graph>& graph) {
     backend.check_process();
-    const py::gil_scoped_release release;
+    const ggmlpy::GilRelease release;
     const std::lock_guard<std::mutex> lock(backend.mutex());
     Guard guard;
     check_computable(*graph, backend.get());
@@ -63,7 +72,7 @@ void compute_async(Backend& backend, const std::shared_ptr<Graph>& graph) {
 }
 
 void synchronize(Backend& backend) {
-    const py::gil_scoped_release release;
+    const ggmlpy::GilRelease release;
     const std::lock_guard<std::mutex> lock(backend.mutex());
     Guard guard;
     backend.synchronize();
@@ -100,6 +109,7 @@ void set_async(Backend& backend, const Tensor& tensor, const py::array& values, 
     backend.check_process();
     Guard guard;
     ggml_tensor* t = tensor.allocated();
+    tensor.context()->check_writable(t);
     const py::array array = py::array::ensure(values, py::array::c_style);
     check_element_type(t, array);
     const std::size_t part = part_size(t, offset, size ? size : std::optional<std::size_t>(array.nbytes()));
@@ -132,11 +142,12 @@ void copy_async(Backend& from, Backend& to, const Tensor& source, const Tensor& 
     from.check_process();
     Guard guard;
     check_same_layout(source, destination);
+    destination.context()->check_writable(destination.get());
     check_reachable(from, source.get(), 0);
     check_reachable(to, destination.get(), 0);
     if (from.is_meta() || to.is_meta())
         throw Unsupported("asynchronous copies do not reach into a meta device: use tensor_copy");
-    const py::gil_scoped_release release;
+    const ggmlpy::GilRelease release;
     std::unique_lock<std::mutex> first(from.mutex());
     std::unique_lock<std::mutex> second;
     if (&from != &to) second = std::unique_lock<std::mutex>(to.mutex());
@@ -174,7 +185,7 @@ void bind_backend(py::module_& m) {
             "set_n_threads",
             [](Backend& b, int n_threads) {
                 b.check_process();
-                const py::gil_scoped_release release;
+                const ggmlpy::GilRelease release;
                 const std::lock_guard<std::mutex> lock(b.mutex());
                 Guard guard;
                 b.set_n_threads(n_threads);

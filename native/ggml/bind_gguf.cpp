@@ -1,6 +1,7 @@
 // Reading GGUF from memory that Python holds (a memory map), tensors in place.
 
 #include <cstdint>
+#include <optional>
 
 #include "ggml/bind.h"
 #include "gguf.h"
@@ -12,6 +13,7 @@ namespace {
 
 constexpr std::uintptr_t kBufferAlignment = 32;  // ggml's TENSOR_ALIGNMENT, which it asserts
 constexpr std::uintptr_t kTensorAlignment = 16;  // malloc's, enough for every element and vector load
+constexpr std::size_t kElementAlignment = 8;     // that of the largest element, and the least of GGUF
 
 template <typename T>
 py::object number_array(const gguf_context* g, std::int64_t key) {
@@ -24,6 +26,7 @@ py::object array_value(const gguf_context* g, std::int64_t key) {
         case GGUF_TYPE_UINT8:
             return number_array<std::uint8_t>(g, key);
         case GGUF_TYPE_BOOL:
+            return number_array<bool>(g, key);
         case GGUF_TYPE_INT8:
             return number_array<std::int8_t>(g, key);
         case GGUF_TYPE_UINT16:
@@ -90,11 +93,17 @@ py::object value(const gguf_context* g, std::int64_t key) {
 std::shared_ptr<const py::buffer_info> hold(const py::buffer& buffer) {
     auto* info = new py::buffer_info(buffer.request());
     return std::shared_ptr<const py::buffer_info>(info, [](const py::buffer_info* p) {
-        const py::gil_scoped_acquire acquire;
+        const ggmlpy::GilAcquire acquire;
         delete p;
     });
 }
 
+struct TensorInfo {
+    int type;
+    std::vector<std::int64_t> ne;
+    std::size_t offset;
+    std::size_t size;
+};
 Device cpu_device() {
     ggml_backend_dev_t device = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
     if (device == nullptr) throw GgmlFailure("there is no CPU device: register its registry again");
@@ -130,15 +139,29 @@ class GgufFile {
         }
     }
 
+    std::uint32_t version() const { return gguf_get_version(open()); }
+    std::size_t alignment() const { return gguf_get_alignment(open()); }
+    std::size_t data_offset() const { return gguf_get_data_offset(open()); }
+
+    bool contains(const std::string& key) const { return find(key) >= 0; }
+    py::object at(const std::string& key) const { return value(handle_.get(), index(key)); }
+    int key_type(const std::string& key) const { return gguf_get_kv_type(handle_.get(), index(key)); }
+
+    std::optional<int> element_type(const std::string& key) const {
+        const std::int64_t i = index(key);
+        if (gguf_get_kv_type(handle_.get(), i) != GGUF_TYPE_ARRAY) return std::nullopt;
+        return gguf_get_arr_type(handle_.get(), i);
+    }
+
     py::dict metadata() const {
+        const gguf_context* g = open();
         py::dict out;
-        for (std::int64_t i = 0; i < gguf_get_n_kv(handle_.get()); ++i) {
-            out[text(gguf_get_key(handle_.get(), i))] = value(handle_.get(), i);
-        }
+        for (std::int64_t i = 0; i < gguf_get_n_kv(g); ++i) out[text(gguf_get_key(g, i))] = value(g, i);
         return out;
     }
 
     py::dict tensors() const {
+        open();
         py::dict out;
         for (ggml_tensor* t = ggml_get_first_tensor(context_->get()); t != nullptr;
              t = ggml_get_next_tensor(context_->get(), t)) {
@@ -147,8 +170,21 @@ class GgufFile {
         return out;
     }
 
+    py::dict tensor_infos() const {
+        const gguf_context* g = open();
+        py::dict out;
+        for (std::int64_t i = 0; i < gguf_get_n_tensors(g); ++i) {
+            const std::int64_t* ne = gguf_get_tensor_ne(g, i);
+            out[text(gguf_get_tensor_name(g, i))] =
+                TensorInfo{gguf_get_tensor_type(g, i), std::vector<std::int64_t>(ne, ne + GGML_MAX_DIMS),
+                           gguf_get_tensor_offset(g, i), gguf_get_tensor_size(g, i)};
+        }
+        return out;
+    }
+
     // One host buffer over the file's memory, each tensor at its place in it. Idempotent.
     std::shared_ptr<Buffer> map_tensors() {
+        open();
         if (buffer_) return buffer_;
         Guard guard;
         const std::size_t data = gguf_get_data_offset(handle_.get());
@@ -159,6 +195,10 @@ class GgufFile {
         if (odd % kTensorAlignment != 0) {
             throw GgmlFailure("tensors cannot be used in this memory: it is not aligned to " +
                               std::to_string(kTensorAlignment) + " bytes");
+        }
+        if (gguf_get_n_tensors(handle_.get()) > 0 && alignment() % kElementAlignment != 0) {
+            throw GgmlFailure("tensors cannot be used in this file: it aligns them to " +
+                              std::to_string(alignment()) + " bytes only, which GGUF does not allow");
         }
         // A buffer over memory that is here already needs no device: it can be used, and outlives, any.
         const BufferType type{ggml_backend_cpu_buffer_type(), cpu_device()};
@@ -179,7 +219,33 @@ class GgufFile {
         return buffer_;
     }
 
+    // Tensors keep what they need: their context, which keeps the buffer, which keeps the memory.
+    void close() {
+        buffer_.reset();
+        context_.reset();
+        handle_.reset();
+        memory_.reset();
+    }
+    bool closed() const { return handle_ == nullptr; }
+
   private:
+    gguf_context* open() const {
+        if (!handle_) throw GgmlFailure("this GGUF file is closed");
+        return handle_.get();
+    }
+
+    // -1 when there is no such key. One with a zero byte would be cut to another one.
+    std::int64_t find(const std::string& key) const {
+        gguf_context* g = open();
+        return key.find('\0') == std::string::npos ? gguf_find_key(g, key.c_str()) : -1;
+    }
+
+    std::int64_t index(const std::string& key) const {
+        const std::int64_t i = find(key);
+        if (i < 0) throw py::key_error(key);
+        return i;
+    }
+
     struct Free {
         void operator()(gguf_context* g) const { gguf_free(g); }
     };
@@ -192,12 +258,33 @@ class GgufFile {
 }  // namespace
 
 void bind_gguf(py::module_& m) {
+    py::class_<TensorInfo>(m, "GgufTensorInfo", "What a GGUF file says of a tensor.")
+        .def_readonly("type", &TensorInfo::type, "ggml_type.")
+        .def_property_readonly(
+            "ne", [](const TensorInfo& t) { return py::tuple(py::cast(t.ne)); }, "Sizes in ggml's order.")
+        .def_readonly("offset", &TensorInfo::offset, "Bytes from data_offset to the tensor's data.")
+        .def_readonly("size", &TensorInfo::size, "Bytes of the tensor's data.");
+
     py::class_<GgufFile, std::shared_ptr<GgufFile>>(m, "GgufFile", "A GGUF file in memory, tensors in place.")
         .def(py::init<const py::buffer&>(), py::arg("buffer"))
+        .def_property_readonly("version", &GgufFile::version, "gguf_get_version.")
+        .def_property_readonly("alignment", &GgufFile::alignment, "gguf_get_alignment: bytes.")
+        .def_property_readonly("data_offset", &GgufFile::data_offset,
+                               "gguf_get_data_offset: bytes before the tensors' data.")
         .def("metadata", &GgufFile::metadata, "The key-value pairs; arrays of numbers as NumPy arrays.")
+        .def("__contains__", &GgufFile::contains, py::arg("key"))
+        .def("__getitem__", &GgufFile::at, py::arg("key"), "The value of a key; KeyError.")
+        .def("key_type", &GgufFile::key_type, py::arg("key"), "gguf_get_kv_type; KeyError.")
+        .def("element_type", &GgufFile::element_type, py::arg("key"),
+             "gguf_get_arr_type, None for what is no array; KeyError.")
         .def("tensors", &GgufFile::tensors, "Name to Tensor, in the file's order.")
+        .def("tensor_infos", &GgufFile::tensor_infos, "Name to GgufTensorInfo, in the file's order.")
         .def("map_tensors", &GgufFile::map_tensors,
-             "Give the tensors the memory of the file, without a copy.");
+             "Give the tensors the memory of the file, without a copy.")
+        .def("close", &GgufFile::close, "Let go of the file; tensors taken from it keep its memory.")
+        .def_property_readonly("closed", &GgufFile::closed)
+        .def("__enter__", [](const std::shared_ptr<GgufFile>& self) { return self; })
+        .def("__exit__", [](GgufFile& self, const py::args&) { self.close(); });
 }
 
 }  // namespace ggmlpy

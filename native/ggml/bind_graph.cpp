@@ -13,7 +13,7 @@ namespace {
 template <typename Action>
 void without_gil(Action&& action) {
     try {
-        const py::gil_scoped_release release;
+        const ggmlpy::GilRelease release;
         Guard guard;
         action();
     } catch (const GgmlFailure&) {

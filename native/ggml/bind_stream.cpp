@@ -24,13 +24,13 @@ void bind_stream(py::module_& m) {
                 e.wait(b);
             },
             py::arg("backend"), "Have a backend's later work wait for the point.")
-        .def("synchronize", &Event::synchronize, py::call_guard<py::gil_scoped_release>(),
+        .def("synchronize", &Event::synchronize, py::call_guard<ggmlpy::GilRelease>(),
              "Wait here until the point is reached.");
     bind_closing(event);
 
     py::class_<GraphPlan, std::shared_ptr<GraphPlan>> plan(m, "GraphPlan",
                                                            "A graph prepared for computing again.");
-    plan.def("compute", &GraphPlan::compute, py::call_guard<py::gil_scoped_release>());
+    plan.def("compute", &GraphPlan::compute, py::call_guard<ggmlpy::GilRelease>());
     bind_closing(plan);
 }
 

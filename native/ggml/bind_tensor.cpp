@@ -1,7 +1,6 @@
 // Types, contexts, tensors, graphs; tensors to and from NumPy.
 
 #include <cstdint>
-#include <optional>
 #include <unordered_set>
 
 #include "ggml/bind.h"
@@ -84,6 +83,7 @@ py::array tensor_get(const Tensor& tensor) {
 void tensor_set(const Tensor& tensor, const py::array& values) {
     Guard guard;
     ggml_tensor* t = tensor.allocated();
+    tensor.context()->check_writable(t);
     require_contiguous(t);
     const py::array array = py::array::ensure(values, py::array::c_style);
     check_element_type(t, array);
@@ -140,6 +140,7 @@ py::array_t<float> tensor_to_float32(const Tensor& tensor) {
 void tensor_copy(const Tensor& from, const Tensor& to) {
     Guard guard;
     check_same_layout(from, to);
+    to.context()->check_writable(to.get());
     if (!ggml_backend_buffer_is_meta(buffer_of(from.get())) &&
         !ggml_backend_buffer_is_meta(buffer_of(to.get()))) {
         ggml_backend_tensor_copy(from.get(), to.get());
@@ -212,34 +213,6 @@ Tensor new_tensor(const ContextPtr& context, int type, const std::vector<std::in
     return context->wrap(tensor);
 }
 
-py::bytes quantize(
-    const py::array_t<float, py::array::c_style | py::array::forcecast>& values, int type,
-    const std::optional<py::array_t<float, py::array::c_style | py::array::forcecast>>& imatrix) {
-    Guard guard;
-    const ggml_type t = check_type(type);
-    if (values.ndim() < 1) throw py::value_error("quantize takes an array of one dimension or more");
-    const std::int64_t row = values.shape(values.ndim() - 1);
-    if (row == 0 || row % ggml_blck_size(t) != 0) {
-        throw py::value_error(std::string("rows of type ") + ggml_type_name(t) + " come in blocks of " +
-                              std::to_string(ggml_blck_size(t)) + ", not " + std::to_string(row));
-    }
-    if (imatrix && imatrix->size() != row) {
-        throw py::value_error("the importance matrix must have one value for each column");
-    }
-    if (!imatrix && ggml_quantize_requires_imatrix(t)) {
-        throw py::value_error(std::string(ggml_type_name(t)) + " needs an importance matrix");
-    }
-    const std::int64_t rows = values.size() / row;
-    std::string out(static_cast<std::size_t>(rows) * ggml_row_size(t, row), '\0');
-    {
-        const float* from = values.data();
-        const float* importance = imatrix ? imatrix->data() : nullptr;
-        py::gil_scoped_release release;
-        ggml_quantize_chunk(t, from, out.data(), 0, rows, row, importance);
-    }
-    return py::bytes(out);
-}
-
 py::list type_table() {
     py::list out;
     for (int i = 0; i < GGML_TYPE_COUNT; ++i) {
@@ -253,7 +226,10 @@ py::list type_table() {
 }  // namespace
 
 void check_element_type(const ggml_tensor* t, const py::array& values) {
-    if (ggml_is_quantized(t->type) || t->type == GGML_TYPE_BF16) return;  // raw bytes
+    if (ggml_is_quantized(t->type) || t->type == GGML_TYPE_BF16) {
+        if (std::string("uif").find(values.dtype().kind()) != std::string::npos) return;  // their bytes
+        throw py::type_error("tensor " + describe(t) + " takes the bytes of an array of numbers");
+    }
     if (values.dtype().is(numpy_dtype(t)) || values.dtype().equal(numpy_dtype(t))) return;
     throw py::type_error("tensor " + describe(t) + " takes an array of " +
                          std::string(py::str(numpy_dtype(t))) + ", not " +
@@ -282,8 +258,6 @@ py::array empty_part(const ggml_tensor* t, std::size_t bytes) {
 
 void bind_tensor(py::module_& m) {
     m.def("type_table", type_table, "(value, name, block size, bytes a block) of every ggml type.");
-    m.def("quantize", quantize, py::arg("values"), py::arg("type"), py::arg("imatrix") = py::none(),
-          "ggml_quantize_chunk: the rows of a float32 array as bytes of a ggml type.");
     m.def("tensor_copy", tensor_copy, py::arg("source"), py::arg("destination"),
           "Copy a tensor's data into one of the same type and layout, between devices too.");
     m.def("tensor_overhead", ggml_tensor_overhead, "Bytes of context that a tensor takes.");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "ggml/buffer.h"
 #include "ggml/guard.h"
 #include "ggml/internal.h"
 
@@ -114,6 +115,13 @@ std::shared_ptr<Buffer> Context::find_buffer(ggml_backend_buffer_t handle) const
     return nullptr;
 }
 
+void Context::check_writable(const ggml_tensor* t) const {
+    const auto owner = find_buffer(t->view_src != nullptr ? t->view_src->buffer : t->buffer);
+    if (owner && owner->read_only()) {
+        throw GgmlFailure("tensor " + describe(t) + " lies in memory that must not be written");
+    }
+}
+
 void Context::forget_buffer(ggml_backend_buffer_t buffer) {
     if (!handle_) return;
     for (ggml_tensor* t = ggml_get_first_tensor(get()); t != nullptr; t = ggml_get_next_tensor(get(), t)) {
@@ -190,6 +198,11 @@ bool Context::allocation_is_stale() const {
 }
 
 Graph::Graph(ContextPtr context, std::size_t max_nodes) : context_(std::move(context)) {
+    constexpr std::size_t most = std::size_t{1} << 24;
+    if (max_nodes < 1 || max_nodes > most) {
+        throw GgmlFailure("a graph has 1 to " + std::to_string(most) + " nodes, not " +
+                          std::to_string(max_nodes));
+    }
     // ggml writes past the end of a context that is too small for a graph, so look first.
     const std::size_t needed = ggml_graph_overhead_custom(max_nodes, false);
     if (context_->free_bytes() < needed) {
@@ -207,7 +220,15 @@ ggml_cgraph* Graph::get() const {
     return raw_;
 }
 
-void Graph::expand(const Tensor& result) { ggml_build_forward_expand(get(), context_->use(result)); }
+void Graph::expand(const Tensor& result) {
+    // ggml follows the sources by recursion: a chain of this many would overflow the stack.
+    constexpr std::size_t most = 100000;
+    if (context_->used_bytes() / ggml_tensor_overhead() > most) {
+        throw GgmlFailure("the context holds more than " + std::to_string(most) +
+                          " tensors: too many for a graph");
+    }
+    ggml_build_forward_expand(get(), context_->use(result));
+}
 
 void allocate(const std::shared_ptr<Gallocr>& gallocr, const Graph& graph) {
     ggml_cgraph* g = graph.get();
@@ -248,8 +269,15 @@ void check_sizes(const ggml_tensor* t) {
         if (n > 1) left /= n;
     }
     if (left == 0) throw GgmlFailure("tensor " + describe(t) + " would be larger than any memory");
-    if (t->view_src == nullptr || ggml_nbytes(t) == 0) return;
+    if (t->view_src == nullptr) return;
     const std::size_t end = ggml_nbytes(t->view_src);
+    for (int i = 0; i < GGML_MAX_DIMS; ++i) {
+        // A larger stride would reach past the end, or wrap around in the sum that ggml makes of them.
+        if (t->ne[i] > 1 && t->nb[i] > end) {
+            throw GgmlFailure("the view " + describe(t) + " has a stride of " + std::to_string(t->nb[i]) +
+                              " bytes over the " + std::to_string(end) + " of " + describe(t->view_src));
+        }
+    }
     if (t->view_offs > end || ggml_nbytes(t) > end - t->view_offs) {
         throw GgmlFailure("the view " + describe(t) + " ends past the " + std::to_string(end) + " bytes of " +
                           describe(t->view_src));
@@ -257,6 +285,12 @@ void check_sizes(const ggml_tensor* t) {
 }
 
 namespace {
+
+// Does the operator write into the tensor, which only looks at memory when it is a view?
+bool writes(ggml_op op) {
+    return op != GGML_OP_NONE && op != GGML_OP_VIEW && op != GGML_OP_RESHAPE && op != GGML_OP_PERMUTE &&
+           op != GGML_OP_TRANSPOSE;
+}
 
 // Throws unless `backend` can read and write the memory of a tensor of a graph.
 void check_memory(const ggml_tensor* t, const char* what, ggml_backend_t backend) {
@@ -281,6 +315,7 @@ void check_memory(const ggml_tensor* t, const char* what, ggml_backend_t backend
 
 void check_computable(const Graph& graph, ggml_backend_t backend) {
     graph.context()->check_used();
+    check_writes(graph);
     if (graph.context()->allocation_is_stale()) {
         throw GgmlFailure("the graph's allocator has since allocated another graph: allocate this one again");
     }
@@ -290,31 +325,13 @@ void check_computable(const Graph& graph, ggml_backend_t backend) {
     for (int i = 0; i < n; ++i) {
         const ggml_tensor* node = ggml_graph_node(g, i);
         check_memory(node, "node", backend);
+        if (node->view_src != nullptr && writes(node->op)) graph.context()->check_writable(node);
         for (const ggml_tensor* src : node->src) {
             if (src != nullptr) check_memory(src, "leaf", backend);
         }
         if (device != nullptr && !ggml_backend_dev_supports_op(device, node)) {
             throw GgmlFailure(std::string("device ") + ggml_backend_dev_name(device) + " cannot compute " +
                               ggml_op_desc(node) + " for " + describe(node));
-        }
-    }
-}
-
-void check_indices(const Graph& graph) {
-    ggml_cgraph* g = graph.get();
-    for (int k = 0; k < ggml_graph_n_nodes(g); ++k) {
-        const ggml_tensor* node = ggml_graph_node(g, k);
-        const ggml_tensor* rows = node->src[1];
-        if (node->op != GGML_OP_GET_ROWS || rows->op != GGML_OP_NONE || !ggml_is_contiguous(rows)) continue;
-        const ggml_backend_buffer_t buffer =
-            rows->view_src != nullptr ? rows->view_src->buffer : rows->buffer;
-        if (buffer == nullptr || !ggml_backend_buffer_is_host(buffer)) continue;
-        const auto* index = static_cast<const std::int32_t*>(rows->data);
-        for (std::int64_t i = 0; i < ggml_nelements(rows); ++i) {
-            if (index[i] < 0 || index[i] >= node->src[0]->ne[1]) {
-                throw GgmlFailure("there is no row " + std::to_string(index[i]) + " in " +
-                                  describe(node->src[0]));
-            }
         }
     }
 }

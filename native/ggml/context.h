@@ -101,6 +101,8 @@ class Context : public std::enable_shared_from_this<Context> {
     void add_buffer(const std::shared_ptr<Buffer>& buffer, ggml_backend_buffer_t handle);
     // The buffer of that handle, of this context or of one that it uses; null for an allocator's.
     std::shared_ptr<Buffer> find_buffer(ggml_backend_buffer_t handle) const;
+    // Throws GgmlFailure when a tensor lies in memory that must not be written, such as the map of a file.
+    void check_writable(const ggml_tensor* t) const;
     // Takes the memory away from the tensors that lie in a buffer that is about to be freed.
     void forget_buffer(ggml_backend_buffer_t buffer);
 
@@ -156,9 +158,12 @@ void check_sizes(const ggml_tensor* t);
 // Throws GgmlFailure unless every node has memory and the device of `backend` can compute it.
 void check_computable(const Graph& graph, ggml_backend_t backend);
 
-// Throws GgmlFailure when a get_rows asks for a row that is not there: ggml would find that out on a worker
-// thread, where nothing can be thrown. Only for indices that are there before the graph runs.
+// Throws GgmlFailure unless every index that an operator of the graph looks up (rows, matrices, states) is
+// known to be in range: ggml would find out on a worker thread, where nothing can be thrown, or not at all.
 void check_indices(const Graph& graph);
+
+// Throws GgmlFailure when a node writes into a file's memory, which is read-only.
+void check_writes(const Graph& graph);
 
 // "name [3, 4]" for messages; ne order.
 std::string describe(const ggml_tensor* t);

@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "ggml.h"
+
 namespace ggmlpy {
 
 // Becomes ggml.GgmlError in Python.
@@ -19,6 +21,9 @@ class Unsupported : public GgmlFailure {
 // While a Guard lives on this thread, an assertion that fails inside ggml on this thread throws GgmlFailure.
 // It cannot help on ggml's worker threads, nor against a wild pointer: those are closed off by checks made
 // before ggml is called.
+//
+// Where the GIL is held, the end of the outermost Guard hands ggml's messages to Python's logging, which may
+// run anything. So a Guard comes before (and goes after) locks, and before a release of the GIL.
 class Guard {
   public:
     Guard();
@@ -28,12 +33,14 @@ class Guard {
 
     // What ggml logged on this thread since the outermost Guard began (gguf says there what it refused).
     static std::string log();
+    // Called with each message that ggml logs.
+    static void collect(ggml_log_level level, const char* text);
 };
 
 // Called once by each extension module. Several modules may do so: each passes on what is not its own.
 void install_abort_handler();
 
-// Collects ggml's messages for Guard::log and keeps them off standard error. Called by the ggml module only.
-void install_log_handler();
+// `hook` is called at the end of every outermost Guard from now on.
+void set_guard_end(void (*hook)() noexcept);
 
 }  // namespace ggmlpy

@@ -19,7 +19,7 @@ bool Interrupt::should_stop() noexcept {
     const auto now = std::chrono::steady_clock::now();
     if (now < next_poll_) return false;
     next_poll_ = now + poll_interval;
-    const py::gil_scoped_acquire acquire;
+    const ggmlpy::GilAcquire acquire;
     try {
         if (PyErr_CheckSignals() != 0) throw py::error_already_set();
         stopped_ = !cancel_.is_none() && cancel_.attr("is_set")().cast<bool>();

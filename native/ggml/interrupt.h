@@ -9,6 +9,7 @@
 #include <exception>
 
 #include "ggml/backend.h"
+#include "ggml/gil.h"
 
 namespace ggmlpy {
 

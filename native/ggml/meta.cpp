@@ -92,7 +92,7 @@ SplitState parse_split(const ggml_tensor* t, const py::object& answer, std::size
 
 SplitState split(const ggml_tensor* t, void* data) {
     const auto* splitter = static_cast<const Splitter*>(data);
-    const py::gil_scoped_acquire acquire;
+    const ggmlpy::GilAcquire acquire;
     try {
         return parse_split(t, splitter->function(describe_tensor(t), splitter->n_devices),
                            splitter->n_devices);

@@ -5,8 +5,8 @@
 PYBIND11_MODULE(_core, m) {
     m.doc() =
         "ggml for Python: contexts, tensors, operators, backends, GGUF. Use it through the package ggml.";
+    ggmlpy::watch_interpreter_exit();
     ggmlpy::install_abort_handler();
-    ggmlpy::install_log_handler();
     ggmlpy::register_failure();
     ggmlpy::bind_tensor(m);
     ggmlpy::bind_ops(m);
@@ -16,4 +16,8 @@ PYBIND11_MODULE(_core, m) {
     ggmlpy::bind_backend(m);
     ggmlpy::bind_stream(m);
     ggmlpy::bind_gguf(m);
+    ggmlpy::bind_gguf_write(m);
+    ggmlpy::bind_quantize(m);
+    ggmlpy::bind_features(m);
+    ggmlpy::bind_log(m);
 }

@@ -200,13 +200,21 @@ def test_one_head_of_a_hybrid_is_enough(kept: str, content: GgufContent, tmp_pat
     assert model.decoders == (kept,)
 
 
-def test_weights_that_are_not_numbers_are_no_crash(content: GgufContent, tmp_path: Path) -> None:
-    name = "encoder.layers.0.feed_forward1.linear1.weight"
+@pytest.mark.parametrize(
+    "name",
+    [
+        "encoder.layers.0.feed_forward1.linear1.weight",
+        "decoder.prediction.dec_rnn.lstm.weight_hh_l0",
+        "joint.joint_net.2.bias",
+        "preprocessor.featurizer.fb",
+    ],
+)
+def test_weights_that_are_not_numbers_are_damage(content: GgufContent, name: str, tmp_path: Path) -> None:
     content.set_array(name, np.full_like(content.array(name), np.nan))
     model = asr.load_model(content.write(tmp_path / "nan.gguf"), n_threads=1)
     noise = np.random.default_rng(1).standard_normal(16000).astype(np.float32)
-    for decoder in model.decoders:
-        model.transcribe(0.1 * noise, decoder=decoder)
+    with pytest.raises(asr.ModelFormatError, match=r"nan\.gguf is damaged"):
+        model.transcribe(0.1 * noise)
 
 
 # Keys
@@ -249,7 +257,11 @@ def test_wrong_value(key: str, wrong: tuple[Any, Any], content: GgufContent, tmp
         ("general.architecture", ((4,), 1), "general.architecture"),
         ("parakeet.encoder.xscaling", ((8,), "yes"), "xscaling"),
         ("parakeet.encoder.n_heads", ((4,), 3), "3 heads"),
-        ("parakeet.encoder.n_layers", ((4,), 2**31), "missing"),
+        ("parakeet.encoder.n_layers", ((4,), 2**31), "must be 1 to"),
+        ("parakeet.encoder.n_layers", ((4,), 1), "more encoder layers"),
+        ("parakeet.decoding.max_symbols", ((4,), 2**31), "must be 1 to"),
+        ("parakeet.preprocessor.sample_rate", ((4,), 2**31), "must be 1 to"),
+        ("parakeet.preprocessor.hop_length", ((4,), 2000), "must not be larger"),
         ("parakeet.encoder.n_layers", ((4,), 3), "3 encoder layers"),
         ("parakeet.encoder.subsampling_factor", ((4,), 4), "subsampling factor 4"),
         ("parakeet.encoder.att_context_style", ((8,), "spiral"), "spiral"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -50,7 +51,8 @@ def test_odd_numbers_of_threads_give_the_same(
     n_threads: int, gguf_path: Callable[[str], Path], clips: dict[str, Array]
 ) -> None:
     """More threads than cores wait for each other at every node, for milliseconds: one short clip."""
-    one, many = (asr.load_model(gguf_path("tdt-ctc"), n_threads=n) for n in (1, n_threads))
+    one, many = (asr.load_model(gguf_path("tdt-ctc"), n_threads=1) for _ in range(2))
+    many.backend.set_n_threads(n_threads)  # load_model would not go beyond the CPUs that there are
     clip = clips["short"]
     assert np.array_equal(one.log_mel(clips["medium"]), many.log_mel(clips["medium"]))
     assert np.array_equal(one.encode(clip), many.encode(clip))
@@ -336,3 +338,22 @@ def test_damaged_checkpoint_leaves_nothing_behind(tmp_path: Path, monkeypatch: p
     with pytest.raises(asr.ModelFormatError, match=r"bad\.nemo"):
         asr.load_model(path)
     assert [p for p in tmp_path.rglob("*") if p.is_file()] == [path]
+
+
+def test_no_more_threads_than_cpus() -> None:
+    assert asr.load_model(n_threads=2**40).backend.n_threads <= (os.cpu_count() or 1)
+    assert asr.load_model(n_threads=0).backend.n_threads == 1
+
+
+def test_audio_and_options_that_cannot_be(bundled: asr.Model, clips: dict[str, Array]) -> None:
+    for seconds in (-1.0, 1e12, 1e300, float("nan")):
+        with pytest.raises(asr.AsrError, match="min_duration must be"):
+            bundled.transcribe(clips["short"], min_duration=seconds)
+    file = io.BytesIO()
+    file.close()
+    with pytest.raises(asr.AudioError, match="cannot be read"):
+        bundled.transcribe(file)
+    with pytest.raises(asr.ModelNotFoundError, match="cannot look at the model"):
+        asr.load_model("m" * 5000)
+    with pytest.raises(asr.AudioError, match="-m"):
+        bundled.transcribe(bundled.path)

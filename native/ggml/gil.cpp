@@ -1,0 +1,41 @@
+#include "ggml/gil.h"
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+namespace py = pybind11;
+
+namespace ggmlpy {
+namespace {
+
+std::atomic<bool> exiting{false};
+std::atomic<int> waiting{0};
+std::atomic<unsigned long> main_thread{0};
+
+// Runs first of all that Python does to exit, on the main thread, with the GIL.
+void begin_exit() {
+    exiting = true;
+    PyThreadState* state = PyEval_SaveThread();
+    while (waiting > 0) std::this_thread::yield();
+    PyEval_RestoreThread(state);
+}
+
+}  // namespace
+
+void watch_interpreter_exit() {
+    const auto threading = py::module_::import("threading");
+    main_thread = threading.attr("main_thread")().attr("ident").cast<unsigned long>();
+    py::module_::import("atexit").attr("register")(py::cpp_function(begin_exit));
+}
+
+GilWait::GilWait() {
+    ++waiting;
+    if (!exiting || PyThread_get_thread_ident() == main_thread) return;
+    --waiting;
+    for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+}
+
+GilWait::~GilWait() { --waiting; }
+
+}  // namespace ggmlpy
