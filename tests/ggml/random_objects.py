@@ -114,7 +114,8 @@ def close(p: Pool) -> None:
 
 
 def drop(p: Pool) -> None:
-    kind = p.random.choice(sorted(p.objects))
+    kind = p.random.choice(sorted(p.objects) or ["context"])
+    p.any(kind)
     p.objects[kind].pop(p.random.randrange(len(p.objects[kind]))) if p.objects[kind] else None
     if p.random.random() < 0.3:
         gc.collect()

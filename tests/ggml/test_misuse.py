@@ -26,7 +26,7 @@ def run_once(module: str, names: list[str]) -> tuple[dict[str, dict[str, Any]], 
     command = [sys.executable, "-X", "faulthandler", str(FOLDER / "harness.py"), module, *names]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
         out, err, code = done.stdout, done.stderr, str(done.returncode)
     except subprocess.TimeoutExpired as stuck:
         out = stuck.stdout.decode() if isinstance(stuck.stdout, bytes) else (stuck.stdout or "")

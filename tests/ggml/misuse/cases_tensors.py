@@ -38,7 +38,7 @@ def graph_too_small_for_its_nodes() -> None:
     ggml.Graph(ctx, 2).expand(y)
 
 
-@case(match="cannot create")
+@case(match="cannot create|mem_buffer")
 def context_larger_than_any_memory() -> None:
     context(1 << 62)
 
@@ -107,7 +107,7 @@ def reshape_to_another_size() -> None:
     ggml.reshape_2d(ctx, f32(ctx, 4), 3, 2)
 
 
-@case(GgmlError, ValueError, match="ends past")
+@case(GgmlError, ValueError, match="would end")
 def view_past_the_end() -> None:
     ctx = context()
     ggml.view_1d(ctx, f32(ctx, 4), 4, 4)
@@ -280,7 +280,7 @@ def graph_in_a_closed_context() -> None:
     ggml.Graph(ctx)
 
 
-@case(match="was reset or closed")
+@case(match="closed")
 def graph_of_a_closed_context() -> None:
     d = doubling()
     d.ctx.close()
