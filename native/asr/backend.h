@@ -68,7 +68,7 @@ void PersistentBackend::exclusive(const pybind11::object& cancel, Seen&& seen, B
     Interrupt interrupt(cancel, cancel_requests_);
     {
         const ggmlpy::GilRelease release;
-        const std::lock_guard<std::mutex> lock(backend_->mutex());
+        const ggmlpy::ComputeLocks lock({backend_.get()});
         interrupt.begin(seen());
         const ggmlpy::InterruptScope scope(*backend_, interrupt);
         body(interrupt);

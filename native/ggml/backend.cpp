@@ -34,6 +34,34 @@ Threadpool::Threadpool(int n_threads) : n_threads_(n_threads < 1 ? 1 : n_threads
     if (handle_ == nullptr) throw GgmlFailure("cannot start " + std::to_string(n_threads_) + " threads");
 }
 
+void ComputeMutex::lock() {
+    if (owner_ == std::this_thread::get_id())
+        throw GgmlFailure("this backend is computing on this thread: it cannot be used from within that");
+    mutex_.lock();
+    owner_ = std::this_thread::get_id();
+}
+
+bool ComputeMutex::try_lock() {
+    if (owner_ == std::this_thread::get_id() || !mutex_.try_lock()) return false;
+    owner_ = std::this_thread::get_id();
+    return true;
+}
+
+void ComputeMutex::unlock() {
+    owner_ = std::thread::id();
+    mutex_.unlock();
+}
+
+ComputeLocks::ComputeLocks(std::vector<Backend*> backends) {
+    std::sort(backends.begin(), backends.end());
+    backends.erase(std::unique(backends.begin(), backends.end()), backends.end());
+    for (Backend* backend : backends) backends_.emplace_back(backend->mutex());
+    for (Backend* backend : backends)
+        pools_.insert(pools_.end(), backend->pools().begin(), backend->pools().end());
+    std::sort(pools_.begin(), pools_.end());
+    for (const auto& pool : pools_) pool_locks_.emplace_back(pool->mutex());
+}
+
 Threadpool::~Threadpool() {
     if (!forked_since(pid_)) ggml_threadpool_free(handle_);
 }

@@ -1,9 +1,11 @@
 // Backends, the compute streams of devices, and thread pools.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "ggml-cpu.h"
@@ -26,12 +28,30 @@ class Threadpool {
     Threadpool& operator=(const Threadpool&) = delete;
     ggml_threadpool_t get() const { return handle_; }
     int n_threads() const { return n_threads_; }
+    // Held while one of the backends that share the pool computes on it.
+    std::recursive_mutex& mutex() { return mutex_; }
 
   private:
     ggml_threadpool_t handle_;
     int n_threads_;
     long pid_;
+    std::recursive_mutex mutex_;
 };
+
+// One compute at a time. A thread that asks while it computes itself (a cancel object or a split function
+// that calls back) would wait for ever: lock() throws GgmlFailure instead.
+class ComputeMutex {
+  public:
+    void lock();
+    bool try_lock();
+    void unlock();
+
+  private:
+    std::mutex mutex_;
+    std::atomic<std::thread::id> owner_{};
+};
+
+using ComputeLock = std::unique_lock<ComputeMutex>;
 
 class GraphPlan;
 
@@ -56,7 +76,8 @@ class Backend {
     int n_threads() const { return n_threads_; }
     // A pool that other backends may share; it lives as long as they do.
     void set_threadpool(const std::shared_ptr<Threadpool>& pool);
-    std::mutex& mutex() { return mutex_; }
+    ComputeMutex& mutex() { return mutex_; }
+    const std::vector<std::shared_ptr<Threadpool>>& pools() const { return pools_; }
     // Throws GgmlFailure in a forked child.
     void check_process() const;
 
@@ -80,9 +101,21 @@ class Backend {
     std::unique_ptr<ggml_backend, Free> handle_;
     std::vector<std::shared_ptr<const void>> pending_;
     std::vector<GraphPlan*> plans_;
-    std::mutex mutex_;
+    ComputeMutex mutex_;
     int n_threads_ = 1;
     long pid_;
+};
+
+// The locks of backends and then of their thread pools, in an order in which no two threads can wait for each
+// other.
+class ComputeLocks {
+  public:
+    explicit ComputeLocks(std::vector<Backend*> backends);
+
+  private:
+    std::vector<ComputeLock> backends_;
+    std::vector<std::shared_ptr<Threadpool>> pools_;  // outlive their locks
+    std::vector<std::unique_lock<std::recursive_mutex>> pool_locks_;
 };
 
 }  // namespace ggmlpy

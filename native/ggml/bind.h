@@ -6,10 +6,31 @@
 #include <pybind11/stl.h>
 
 #include "ggml/backend.h"
+#include "ggml/buffer.h"
 #include "ggml/context.h"
 #include "ggml/gil.h"
 #include "ggml/guard.h"
 #include "ggml/interrupt.h"
+
+// None is no handle: pybind11 would pass it to a function as a null pointer.
+namespace pybind11::detail {
+template <typename T>
+struct handle_caster : copyable_holder_caster<T, std::shared_ptr<T>> {
+    bool load(handle source, bool convert) {
+        return !source.is_none() && copyable_holder_caster<T, std::shared_ptr<T>>::load(source, convert);
+    }
+};
+template <>
+struct type_caster<std::shared_ptr<ggmlpy::Context>> : handle_caster<ggmlpy::Context> {};
+template <>
+struct type_caster<std::shared_ptr<ggmlpy::Backend>> : handle_caster<ggmlpy::Backend> {};
+template <>
+struct type_caster<std::shared_ptr<ggmlpy::Graph>> : handle_caster<ggmlpy::Graph> {};
+template <>
+struct type_caster<std::shared_ptr<ggmlpy::Buffer>> : handle_caster<ggmlpy::Buffer> {};
+template <>
+struct type_caster<std::shared_ptr<ggmlpy::Threadpool>> : handle_caster<ggmlpy::Threadpool> {};
+}  // namespace pybind11::detail
 
 namespace ggmlpy {
 
@@ -58,20 +79,32 @@ inline pybind11::object enum_value(const char* name, int value) {
     return pybind11::module_::import("ggml.enums").attr(name)(value);
 }
 
+// A backend's lock, waited for without the GIL: who computes under it may be waiting for the GIL.
+inline ComputeLock lock_backend(Backend& backend) {
+    const ggmlpy::GilRelease release;
+    return ComputeLock(backend.mutex());
+}
+
+template <typename T>
+void close_handle(T& handle) {
+    handle.close();
+}
+// Waits for what another thread computes on it.
+inline void close_handle(Backend& backend) {
+    const ComputeLock lock = lock_backend(backend);
+    backend.close();
+}
+
 // close(), closed and `with` for a handle class; closing twice is harmless.
 template <typename Class>
 void bind_closing(Class& c) {
     using T = typename Class::type;
-    c.def("close", &T::close, "Lets go of what it holds; using it afterwards raises.")
+    c.def(
+         "close", [](T& self) { close_handle(self); },
+         "Lets go of what it holds; using it afterwards raises.")
         .def_property_readonly("closed", &T::closed)
         .def("__enter__", [](pybind11::object self) { return self; })
-        .def("__exit__", [](T& self, const pybind11::args&) { self.close(); });
-}
-
-// A backend's lock, waited for without the GIL: who computes under it may be waiting for the GIL.
-inline std::unique_lock<std::mutex> lock_backend(Backend& backend) {
-    const ggmlpy::GilRelease release;
-    return std::unique_lock<std::mutex>(backend.mutex());
+        .def("__exit__", [](T& self, const pybind11::args&) { close_handle(self); });
 }
 
 // Tensors to and from NumPy, shared by the copies that wait and those that do not.

@@ -39,13 +39,15 @@ void check_status(ggml_status status) {
         throw GgmlFailure(std::string("compute failed: ") + ggml_status_to_string(status));
 }
 
-void compute(Backend& backend, const Graph& graph, const py::object& cancel) {
+void compute(Backend& backend, const std::shared_ptr<Graph>& held, const py::object& cancel) {
     backend.check_process();
+    const Graph& graph = *held;
+    const Busy busy(held);
     static const std::atomic<std::uint64_t> no_requests{0};
     Interrupt interrupt(cancel, no_requests);
     try {
         const ggmlpy::GilRelease release;
-        const std::lock_guard<std::mutex> lock(backend.mutex());
+        const ComputeLocks lock({&backend});
         Guard guard;
         check_computable(graph, backend.get());
         check_indices(graph);
@@ -62,18 +64,20 @@ void compute(Backend& backend, const Graph& graph, const py::object& cancel) {
 
 void compute_async(Backend& backend, const std::shared_ptr<Graph>& graph) {
     backend.check_process();
+    auto busy = std::make_shared<Busy>(graph);
     const ggmlpy::GilRelease release;
-    const std::lock_guard<std::mutex> lock(backend.mutex());
+    const ComputeLocks lock({&backend});
     Guard guard;
     check_computable(*graph, backend.get());
     check_indices(*graph);
-    backend.keep_until_synchronized(graph);
+    // A CPU is done when the call returns.
+    if (!backend.is_cpu()) backend.keep_until_synchronized(std::move(busy));
     check_status(ggml_backend_graph_compute_async(backend.get(), graph->get()));
 }
 
 void synchronize(Backend& backend) {
     const ggmlpy::GilRelease release;
-    const std::lock_guard<std::mutex> lock(backend.mutex());
+    const ComputeLock lock(backend.mutex());
     Guard guard;
     backend.synchronize();
 }
@@ -118,7 +122,7 @@ void set_async(Backend& backend, const Tensor& tensor, const py::array& values, 
                               std::to_string(part));
     }
     check_reachable(backend, t, offset);
-    const std::unique_lock<std::mutex> lock = lock_backend(backend);
+    const ComputeLock lock = lock_backend(backend);
     ggml_backend_tensor_set_async(backend.get(), t, array.data(), offset, part);
     // On a device that really is asynchronous the array must not go away or change before synchronize().
     backend.keep_until_synchronized(hold(array));
@@ -132,7 +136,7 @@ py::array get_async(Backend& backend, const Tensor& tensor, std::size_t offset,
     const std::size_t part = part_size(t, offset, size);
     check_reachable(backend, t, offset);
     py::array out = offset == 0 && part == ggml_nbytes(t) ? empty_array(t) : empty_part(t, part);
-    const std::unique_lock<std::mutex> lock = lock_backend(backend);
+    const ComputeLock lock = lock_backend(backend);
     ggml_backend_tensor_get_async(backend.get(), t, out.mutable_data(), offset, part);
     backend.keep_until_synchronized(hold(out));
     return out;
@@ -148,9 +152,7 @@ void copy_async(Backend& from, Backend& to, const Tensor& source, const Tensor& 
     if (from.is_meta() || to.is_meta())
         throw Unsupported("asynchronous copies do not reach into a meta device: use tensor_copy");
     const ggmlpy::GilRelease release;
-    std::unique_lock<std::mutex> first(from.mutex());
-    std::unique_lock<std::mutex> second;
-    if (&from != &to) second = std::unique_lock<std::mutex>(to.mutex());
+    const ComputeLocks locks({&from, &to});
     ggml_backend_tensor_copy_async(from.get(), to.get(), source.get(), destination.get());
 }
 
@@ -186,7 +188,7 @@ void bind_backend(py::module_& m) {
             [](Backend& b, int n_threads) {
                 b.check_process();
                 const ggmlpy::GilRelease release;
-                const std::lock_guard<std::mutex> lock(b.mutex());
+                const ComputeLock lock(b.mutex());
                 Guard guard;
                 b.set_n_threads(n_threads);
             },
@@ -194,7 +196,7 @@ void bind_backend(py::module_& m) {
         .def(
             "set_threadpool",
             [](Backend& b, const std::shared_ptr<Threadpool>& pool) {
-                const std::unique_lock<std::mutex> lock = lock_backend(b);
+                const ComputeLock lock = lock_backend(b);
                 Guard guard;
                 b.set_threadpool(pool);
             },

@@ -53,7 +53,7 @@ void set_usage(const Buffer& buffer, int usage) {
 }
 
 py::object base(const Buffer& buffer) {
-    if (!is_host(buffer.get())) return py::none();
+    if (!is_host(buffer.get()) || ggml_backend_buffer_is_multi_buffer(buffer.get())) return py::none();
     return py::int_(reinterpret_cast<std::uintptr_t>(ggml_backend_buffer_get_base(buffer.get())));
 }
 

@@ -9,6 +9,19 @@ namespace py = pybind11;
 namespace ggmlpy {
 namespace {
 
+// Runs `action` under the GIL, which keeps two threads from allocating at once; errors as below.
+template <typename Action>
+void with_gil(Action&& action) {
+    try {
+        Guard guard;
+        action();
+    } catch (const GgmlFailure&) {
+        raise_split_error();
+        throw;
+    }
+    raise_split_error();
+}
+
 // Runs `action` without the GIL; a split function of a meta device that raised is raised here.
 template <typename Action>
 void without_gil(Action&& action) {
@@ -56,13 +69,16 @@ void bind_graph(py::module_& m) {
         .def(
             "alloc_graph",
             [](const std::shared_ptr<Gallocr>& self, const Graph& graph) {
-                without_gil([&] { allocate(self, graph); });
+                with_gil([&] { allocate(self, graph); });
             },
             py::arg("graph"), "Give the graph's tensors memory; the graph before becomes stale.")
         .def(
             "reserve",
             [](Gallocr& self, const Graph& graph) {
-                without_gil([&] { self.reserve(graph.get()); });
+                with_gil([&] {
+                    self.check_idle();
+                    self.reserve(graph.get());
+                });
                 self.advance();
             },
             py::arg("graph"), "Make the buffer large enough for a graph; what was allocated becomes stale.")
@@ -75,16 +91,18 @@ void bind_graph(py::module_& m) {
              py::arg("graph_size") = GGML_DEFAULT_GRAPH_SIZE, py::arg("parallel") = false,
              py::arg("op_offload") = true)
         .def(
-            "reserve", [](Sched& s, Graph& g) { without_gil([&] { s.reserve(g); }); }, py::arg("graph"))
+            "reserve", [](Sched& s, Graph& g) { with_gil([&] { s.reserve(g); }); }, py::arg("graph"))
         .def(
             "alloc_graph",
             [](const std::shared_ptr<Sched>& s, const std::shared_ptr<Graph>& g) {
-                without_gil([&] { s->alloc_graph(s, g); });
+                with_gil([&] { s->alloc_graph(s, g); });
             },
             py::arg("graph"))
         .def(
             "compute",
             [](const std::shared_ptr<Sched>& s, const std::shared_ptr<Graph>& g) {
+                if (!s->holds(g)) with_gil([&] { s->alloc_graph(s, g); });
+                const Busy busy(g);
                 without_gil([&] { s->compute(s, g); });
             },
             py::arg("graph"))

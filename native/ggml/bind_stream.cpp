@@ -13,14 +13,14 @@ void bind_stream(py::module_& m) {
         .def(
             "record",
             [](Event& e, Backend& b) {
-                const std::unique_lock<std::mutex> lock = lock_backend(b);
+                const ComputeLock lock = lock_backend(b);
                 e.record(b);
             },
             py::arg("backend"), "The point after all that the backend was given so far.")
         .def(
             "wait",
             [](Event& e, Backend& b) {
-                const std::unique_lock<std::mutex> lock = lock_backend(b);
+                const ComputeLock lock = lock_backend(b);
                 e.wait(b);
             },
             py::arg("backend"), "Have a backend's later work wait for the point.")
@@ -30,7 +30,11 @@ void bind_stream(py::module_& m) {
 
     py::class_<GraphPlan, std::shared_ptr<GraphPlan>> plan(m, "GraphPlan",
                                                            "A graph prepared for computing again.");
-    plan.def("compute", &GraphPlan::compute, py::call_guard<ggmlpy::GilRelease>());
+    plan.def("compute", [](GraphPlan& p) {
+        const Busy busy(p.graph());
+        const ggmlpy::GilRelease release;
+        p.compute();
+    });
     bind_closing(plan);
 }
 

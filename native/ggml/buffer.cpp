@@ -49,8 +49,15 @@ ggml_backend_buffer_t Buffer::get() const {
 
 void Buffer::clear(std::uint8_t value) const { clear_bytes(get(), type_, value); }
 
+void Buffer::check_idle() const {
+    for (const std::weak_ptr<Context>& user : users_) {
+        if (const ContextPtr context = user.lock()) context->check_idle();
+    }
+}
+
 void Buffer::close() {
     if (!handle_) return;
+    check_idle();
     if (shared())
         throw GgmlFailure("arrays look at this buffer's memory (Tensor.numpy): let go of them first");
     forget_tensors();
@@ -106,6 +113,9 @@ std::shared_ptr<MultiBuffer> MultiBuffer::make(const std::vector<std::shared_ptr
         if (ggml_backend_buffer_is_multi_buffer(child->get()) || ggml_backend_buffer_is_meta(child->get())) {
             throw std::invalid_argument("a MultiBuffer cannot be made of multi or meta buffers");
         }
+        // They hold the child, which would no longer be what owns the memory.
+        if (child->shared())
+            throw GgmlFailure("arrays look at a buffer's memory (Tensor.numpy): let go of them first");
         handles.push_back(child->get());
     }
     if (std::set<ggml_backend_buffer_t>(handles.begin(), handles.end()).size() != handles.size()) {
@@ -143,10 +153,7 @@ void MultiBuffer::clear(std::uint8_t value) const {
 
 void MultiBuffer::close() {
     if (!handle_) return;
-    for (const auto& child : children_) {
-        if (child->shared())
-            throw GgmlFailure("arrays look at this buffer's memory (Tensor.numpy): let go of them first");
-    }
+    check_idle();
     if (shared())
         throw GgmlFailure("arrays look at this buffer's memory (Tensor.numpy): let go of them first");
     for (const std::weak_ptr<Context>& user : users_) {

@@ -65,6 +65,7 @@ class Buffer {
 
   protected:
     friend class MultiBuffer;
+    void check_idle() const;
     void forget_tensors();
     struct Free {
         void operator()(ggml_backend_buffer_t b) const { ggml_backend_buffer_free(b); }

@@ -21,6 +21,8 @@ ggml_tensor* Tensor::get() const {
 
 ggml_tensor* Tensor::allocated() const {
     ggml_tensor* t = get();
+    // What a view looks at may be gone together with its context.
+    if (t->view_src != nullptr && !context_->owns(t->view_src)) context_->check_used();
     const ggml_backend_buffer_t buffer = t->view_src != nullptr ? t->view_src->buffer : t->buffer;
     if (t->data == nullptr || buffer == nullptr) {
         throw GgmlFailure("tensor " + describe(t) +
@@ -66,7 +68,12 @@ void Gallocr::reserve(ggml_cgraph* graph) {
 
 std::size_t Gallocr::buffer_size() const { return ggml_gallocr_get_buffer_size(get(), 0); }
 
+void Gallocr::check_idle() const {
+    if (const auto context = context_.lock()) context->check_idle();
+}
+
 void Gallocr::close() {
+    check_idle();
     advance();  // what it allocated is stale
     handle_.reset();
     uses_.clear();
@@ -106,11 +113,10 @@ void Context::add_buffer(const std::shared_ptr<Buffer>& buffer, ggml_backend_buf
 }
 
 std::shared_ptr<Buffer> Context::find_buffer(ggml_backend_buffer_t handle) const {
-    for (const auto& [known, owner] : buffers_) {
-        if (known == handle) return owner;
-    }
-    for (const Used& used : used_) {
-        if (auto found = used.context->find_buffer(handle)) return found;
+    for (const Context* context : reachable()) {
+        for (const auto& [known, owner] : context->buffers_) {
+            if (known == handle) return owner;
+        }
     }
     return nullptr;
 }
@@ -134,7 +140,44 @@ void Context::forget_buffer(ggml_backend_buffer_t buffer) {
     buffers_.erase(std::remove_if(buffers_.begin(), buffers_.end(), same), buffers_.end());
 }
 
+void Context::check_idle() const {
+    if (busy_ > 0)
+        throw GgmlFailure("a graph over these tensors is being computed: wait for it, or cancel it");
+}
+
+std::vector<const Context*> Context::reachable() const {
+    std::vector<const Context*> out{this};
+    std::unordered_set<const Context*> seen{this};
+    for (std::size_t i = 0; i < out.size(); ++i) {
+        for (const Used& used : out[i]->used_) {
+            if (seen.insert(used.context.get()).second) out.push_back(used.context.get());
+        }
+    }
+    return out;
+}
+
+bool Context::owns(const ggml_tensor* t) const {
+    const auto* begin = static_cast<const char*>(ggml_get_mem_buffer(get()));
+    const auto* at = reinterpret_cast<const char*>(t);
+    return at >= begin && at < begin + ggml_get_mem_size(get());
+}
+
+Busy::Busy(const std::shared_ptr<Graph>& graph) : graph_(graph) {
+    for (const Context* context : graph->context()->reachable()) {
+        // Contexts are only ever made shared.
+        contexts_.push_back(std::const_pointer_cast<Context>(context->shared_from_this()));
+    }
+    for (const auto& context : contexts_) ++context->busy_;
+    ++graph_->busy_;
+}
+
+Busy::~Busy() {
+    for (const auto& context : contexts_) --context->busy_;
+    --graph_->busy_;
+}
+
 void Context::reset() {
+    check_idle();
     ggml_reset(get());
     kept_.clear();
     buffers_.clear();
@@ -221,6 +264,7 @@ ggml_cgraph* Graph::get() const {
 }
 
 void Graph::expand(const Tensor& result) {
+    if (busy_ > 0) throw GgmlFailure("this graph is being computed: wait for it, or cancel it");
     // ggml follows the sources by recursion: a chain of this many would overflow the stack.
     constexpr std::size_t most = 100000;
     if (context_->used_bytes() / ggml_tensor_overhead() > most) {
@@ -234,7 +278,9 @@ void allocate(const std::shared_ptr<Gallocr>& gallocr, const Graph& graph) {
     ggml_cgraph* g = graph.get();
     if (graph.is_split()) throw GgmlFailure("this graph was split by a scheduler: build it anew");
     gallocr->get();
+    gallocr->check_idle();
     const ContextPtr& context = graph.context();
+    context->check_idle();
     context->forget_allocation();
     std::unordered_set<const ggml_tensor*> own;
     std::unordered_set<const ggml_tensor*> placed;
@@ -259,6 +305,7 @@ void allocate(const std::shared_ptr<Gallocr>& gallocr, const Graph& graph) {
     for (auto t = placed.begin(); t != placed.end();)
         t = (*t)->data == nullptr ? placed.erase(t) : std::next(t);
     context->set_allocator(gallocr, std::move(placed));
+    gallocr->set_context(context);
 }
 
 void check_sizes(const ggml_tensor* t) {

@@ -2,6 +2,7 @@
 // tensors lie in or refer to.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -35,6 +36,21 @@ class Tensor {
     std::uint64_t generation_;
 };
 
+// While it lives, a graph is being computed: what it needs must not be closed, reset or allocated again. Made
+// and checked under the GIL.
+class Graph;
+class Busy {
+  public:
+    explicit Busy(const std::shared_ptr<Graph>& graph);
+    ~Busy();
+    Busy(const Busy&) = delete;
+    Busy& operator=(const Busy&) = delete;
+
+  private:
+    std::shared_ptr<Graph> graph_;
+    std::vector<std::shared_ptr<Context>> contexts_;
+};
+
 // Gives the tensors of one graph memory at a time: the next graph makes the one before stale.
 class Allocator {
   public:
@@ -58,6 +74,9 @@ class Gallocr : public Allocator {
     std::size_t buffer_size() const;
     bool closed() const { return handle_ == nullptr; }
     void close();
+    // The context of the graph that has memory now, and a throw of GgmlFailure while that is being computed.
+    void set_context(const std::shared_ptr<Context>& context) { context_ = context; }
+    void check_idle() const;
 
   private:
     struct Free {
@@ -66,6 +85,7 @@ class Gallocr : public Allocator {
     std::vector<Use> uses_;
     std::unique_ptr<ggml_gallocr, Free> handle_;
     std::vector<int> output_nodes_;  // of the last graph
+    std::weak_ptr<Context> context_;
 };
 
 // A metadata arena without tensor data (no_alloc). reset() makes it empty again without touching malloc.
@@ -103,10 +123,17 @@ class Context : public std::enable_shared_from_this<Context> {
     std::shared_ptr<Buffer> find_buffer(ggml_backend_buffer_t handle) const;
     // Throws GgmlFailure when a tensor lies in memory that must not be written, such as the map of a file.
     void check_writable(const ggml_tensor* t) const;
+    // Throws GgmlFailure while a graph over its tensors is being computed.
+    void check_idle() const;
     // Takes the memory away from the tensors that lie in a buffer that is about to be freed.
     void forget_buffer(ggml_backend_buffer_t buffer);
 
   private:
+    friend class Busy;
+    // This context and all that its tensors refer to, directly or not, each once.
+    std::vector<const Context*> reachable() const;
+    bool owns(const ggml_tensor* t) const;
+    friend class Tensor;
     struct Free {
         void operator()(ggml_context* c) const { ggml_free(c); }
     };
@@ -124,6 +151,7 @@ class Context : public std::enable_shared_from_this<Context> {
     std::uint64_t allocator_generation_ = 0;
     std::uint64_t allocations_ = 0;  // how often a graph allocator's memory was taken away
     std::uint64_t generation_ = 0;
+    std::atomic<int> busy_{0};
 };
 
 using ContextPtr = std::shared_ptr<Context>;
@@ -142,6 +170,8 @@ class Graph {
     bool is_split() const { return split_; }
 
   private:
+    friend class Busy;
+    std::atomic<int> busy_{0};
     ContextPtr context_;
     ggml_cgraph* raw_;
     std::uint64_t generation_;

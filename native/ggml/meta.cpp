@@ -77,7 +77,10 @@ SplitState parse_split(const ggml_tensor* t, const py::object& answer, std::size
         if (axis == 0 && sizes[i] % ggml_blck_size(t->type) != 0)
             bad_split(t, "a size cuts a quantisation block");
         state.ne[i] = sizes[i];
+        if (sizes[i] > t->ne[axis] || repeats[i / n_devices] > std::uint64_t(t->ne[axis]))
+            bad_split(t, "a size or repeat count is larger than the axis");
         total += sizes[i] * repeats[i / n_devices];
+        if (total > t->ne[axis]) break;
     }
     for (std::size_t s = 0; s < n_segments; ++s) {
         if (repeats[s] == 0) bad_split(t, "a repeat count is 0");

@@ -4,8 +4,25 @@
 #include <stdexcept>
 
 #include "ggml/guard.h"
+#include "ggml/internal.h"
 
 namespace ggmlpy {
+namespace {
+
+// A scheduler would give memory to a tensor of another context, which does not know of it, and compute on the
+// made-up addresses of a meta device, whose memory a CPU device says that it supports.
+void check_memory(const std::unordered_set<const ggml_tensor*>& own, const ggml_tensor* t) {
+    if (t == nullptr || ggml_nelements(t) == 0) return;
+    if (t->data == nullptr && own.count(t) == 0) {
+        throw GgmlFailure("tensor " + describe(t) + " of another context has no memory: allocate it first");
+    }
+    const ggml_backend_buffer_t buffer = t->view_src != nullptr ? t->view_src->buffer : t->buffer;
+    if (buffer != nullptr && ggml_backend_buffer_is_meta(buffer)) {
+        throw Unsupported("tensor " + describe(t) + " lies on a meta device, which a scheduler cannot use");
+    }
+}
+
+}  // namespace
 
 Sched::Sched(std::vector<std::shared_ptr<Backend>> backends, std::size_t graph_size, bool parallel,
              bool op_offload)
@@ -32,6 +49,7 @@ Sched::~Sched() { close(); }
 
 void Sched::close() {
     if (handle_ == nullptr) return;
+    if (graph_) graph_->context()->check_idle();
     advance();
     if (graph_) graph_->context()->forget_allocation();
     graph_.reset();
@@ -67,14 +85,22 @@ void Sched::reserve(Graph& graph) {
 void Sched::alloc_graph(const std::shared_ptr<Sched>& self, const std::shared_ptr<Graph>& graph) {
     check_graph(*graph);
     Guard guard;
-    if (graph_) reset();  // not otherwise: it would forget what set_tensor_backend was told about this graph
     const ContextPtr& context = graph->context();
+    context->check_idle();
+    if (graph_) reset();  // not otherwise: it would forget what set_tensor_backend was told about this graph
     context->check_used();
     context->forget_allocation();
     std::unordered_set<const ggml_tensor*> placed;
+    std::unordered_set<const ggml_tensor*> own;
     for (ggml_tensor* t = ggml_get_first_tensor(context->get()); t != nullptr;
          t = ggml_get_next_tensor(context->get(), t)) {
         if (t->data == nullptr) placed.insert(t);
+        own.insert(t);
+    }
+    for (int i = 0; i < graph->n_nodes(); ++i) {
+        const ggml_tensor* node = ggml_graph_node(graph->get(), i);
+        check_memory(own, node);
+        for (const ggml_tensor* src : node->src) check_memory(own, src);
     }
     graph->mark_split();
     if (!ggml_backend_sched_alloc_graph(get(), graph->get()))
@@ -84,18 +110,16 @@ void Sched::alloc_graph(const std::shared_ptr<Sched>& self, const std::shared_pt
 }
 
 void Sched::compute(const std::shared_ptr<Sched>& self, const std::shared_ptr<Graph>& graph) {
-    if (graph != graph_) alloc_graph(self, graph);
+    (void)self;
+    if (graph != graph_) throw GgmlFailure("the scheduler gave its memory to another graph meanwhile");
     for (const auto& backend : backends_) backend->check_process();
     graph->context()->check_used();
     if (graph->context()->allocation_is_stale())
         throw GgmlFailure("the graph's memory was given to another graph");
     check_indices(*graph);
-    // In one order for all schedulers, or two could wait for each other.
     std::vector<Backend*> members;
     for (const auto& backend : backends_) members.push_back(backend.get());
-    std::sort(members.begin(), members.end());
-    std::vector<std::unique_lock<std::mutex>> locks;
-    for (Backend* member : members) locks.emplace_back(member->mutex());
+    const ComputeLocks locks(std::move(members));
     Guard guard;
     const ggml_status status = ggml_backend_sched_graph_compute(get(), graph->get());
     if (status != GGML_STATUS_SUCCESS) {
@@ -109,6 +133,8 @@ void Sched::synchronize() {
 }
 
 void Sched::reset() {
+    get();
+    if (graph_) graph_->context()->check_idle();
     advance();
     if (graph_) graph_->context()->forget_allocation();
     graph_.reset();

@@ -22,7 +22,8 @@ class Sched : public Allocator {
     void reserve(Graph& graph);
     // Splits the graph and gives its tensors memory; what was allocated before loses its own.
     void alloc_graph(const std::shared_ptr<Sched>& self, const std::shared_ptr<Graph>& graph);
-    // Allocates the graph unless it has memory already.
+    // The graph must be the one that has memory.
+    bool holds(const std::shared_ptr<Graph>& graph) const { return graph == graph_; }
     void compute(const std::shared_ptr<Sched>& self, const std::shared_ptr<Graph>& graph);
     void synchronize();
     void reset();

@@ -51,6 +51,7 @@ void Event::wait(Backend& backend) {
 
 GraphPlan::GraphPlan(std::shared_ptr<Backend> backend, std::shared_ptr<Graph> graph)
     : backend_(std::move(backend)),
+      pools_(backend_->pools()),
       graph_(std::move(graph)),
       n_threads_(backend_->n_threads()),
       n_nodes_(graph_->n_nodes()) {
@@ -64,10 +65,10 @@ GraphPlan::GraphPlan(std::shared_ptr<Backend> backend, std::shared_ptr<Graph> gr
 
 void GraphPlan::compute() {
     backend_->check_process();
-    const std::lock_guard<std::mutex> lock(backend_->mutex());
+    const ComputeLocks lock({backend_.get()});
     Guard guard;
     if (handle_ == nullptr) throw GgmlFailure("this plan was closed");
-    if (backend_->n_threads() != n_threads_) {
+    if (backend_->n_threads() != n_threads_ || backend_->pools() != pools_) {
         throw GgmlFailure("the backend's threads were changed after this plan was made: make a new plan");
     }
     if (graph_->n_nodes() != n_nodes_)

@@ -37,11 +37,13 @@ class GraphPlan {
     GraphPlan(const GraphPlan&) = delete;
     GraphPlan& operator=(const GraphPlan&) = delete;
     void compute();
+    const std::shared_ptr<Graph>& graph() const { return graph_; }
     void close();
     bool closed() const { return handle_ == nullptr; }
 
   private:
     std::shared_ptr<Backend> backend_;
+    std::vector<std::shared_ptr<Threadpool>> pools_;  // that the plan computes on
     std::shared_ptr<Graph> graph_;
     int n_threads_;
     int n_nodes_;
