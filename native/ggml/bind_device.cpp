@@ -108,7 +108,9 @@ void bind_device(py::module_& m) {
                 return std::make_shared<Buffer>(ggml_backend_buft_alloc_buffer(t.get(), size), t);
             },
             py::arg("size"))
-        .def("__eq__", [](const BufferType& a, const BufferType& b) { return a.handle == b.handle; })
+        .def(
+            "__eq__", [](const BufferType& a, const BufferType& b) { return a.handle == b.handle; },
+            py::is_operator())
         .def("__hash__", [](const BufferType& t) {
             return py::hash(py::int_(reinterpret_cast<std::uintptr_t>(t.handle)));
         });
@@ -164,7 +166,8 @@ void bind_device(py::module_& m) {
         .def(
             "event", [](const Device& d) { return std::make_shared<Event>(d); },
             "A new event (ggml_backend_event_new).")
-        .def("__eq__", [](const Device& a, const Device& b) { return a.get() == b.get(); })
+        .def(
+            "__eq__", [](const Device& a, const Device& b) { return a.get() == b.get(); }, py::is_operator())
         .def("__hash__",
              [](const Device& d) { return py::hash(py::int_(reinterpret_cast<std::uintptr_t>(d.get()))); })
         .def("__repr__", [](const Device& d) {
@@ -177,7 +180,9 @@ void bind_device(py::module_& m) {
         .def_property_readonly("is_registered", &Registry::registered)
         .def("unload", &Registry::unload,
              "Unregister it, and close its library; refused while anything of it lives.")
-        .def("__eq__", [](const Registry& a, const Registry& b) { return a.state() == b.state(); })
+        .def(
+            "__eq__", [](const Registry& a, const Registry& b) { return a.state() == b.state(); },
+            py::is_operator())
         .def("__hash__", [](const Registry& r) {
             return py::hash(py::int_(reinterpret_cast<std::uintptr_t>(r.state().get())));
         });

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +18,7 @@ from asr.models import bundled_models
 from asr.nn.linear import feed_forward, layer_norm
 from ggml import Split, SplitAxis, SplitInfo, Type
 
+SplitFunction = Callable[[SplitInfo, int], "Split | SplitAxis"]
 Array = npt.NDArray[np.float32]
 FRAMES = 23
 
@@ -61,8 +66,8 @@ def layer_on(device: ggml.Device, loader: ModelLoader, layer: str, x: Array) -> 
     return y.get()
 
 
-def megatron(shares: Sequence[float]) -> ggml.meta.SplitFunction:  # type: ignore[name-defined]
-    """linear1 split over what it makes, linear2 over what it takes, in blocks of 32; the rest on every device."""
+def megatron(shares: Sequence[float]) -> SplitFunction:
+    """linear1 split over what it makes, linear2 over what it takes, in blocks of 32; the rest mirrored."""
 
     def sizes(n: int) -> list[int]:
         ends = [round(n * sum(shares[: i + 1]) / 32) * 32 for i in range(len(shares))]
@@ -95,3 +100,52 @@ def test_feed_forward(loader: ModelLoader, shares: tuple[float, float], number: 
     split_up = layer_on(ggml.meta_device([cpu, cpu], megatron(shares)), loader, layer, x)
     assert np.abs(alone - x).max() > 0.1
     assert np.abs(split_up - alone).max() < 1e-4
+
+
+ENCODER = """
+import json, sys
+import numpy as np, soundfile
+import asr, ggml
+from ggml import Split, SplitAxis
+parallel, split_up = False, set()
+def split(info, n):
+    if not parallel or "feed_forward" not in info.name or "norm" in info.name:
+        return SplitAxis.MIRRORED
+    if info.name.endswith("linear1.weight"):
+        axis = 1
+    elif info.name.endswith(("linear1.bias", "linear2.weight")):
+        axis = 0
+    else:
+        return SplitAxis.MIRRORED
+    split_up.add(info.name)
+    return Split(axis, [info.ne[axis] // 2] * 2)
+cpu = ggml.device("CPU")
+meta = ggml.meta_device([cpu, cpu], split)
+ggml.register_device(meta)
+samples, _ = soundfile.read(sys.argv[1], dtype="float32")
+def run(device):
+    model = asr.load_model(device=device)
+    return model._encoder.encode(model.backend, model._log_mel(samples, 1)), model.transcribe(samples).text
+here, text = run("cpu")
+mirrored, mirrored_text = run(meta.name)
+parallel = True
+split_encoder, split_text = run(meta.name)
+print(json.dumps({
+    "split": len(split_up), "text": [text, mirrored_text, split_text], "size": float(np.abs(here).max()),
+    "parallel": float(np.abs(split_encoder - mirrored).max()), "cpu": float(np.abs(split_encoder - here).max()),
+}))
+"""
+
+
+def test_whole_encoder() -> None:
+    """The model on a meta device: feed-forward linears split, all else mirrored, its text as on the CPU."""
+    clip = Path(__file__).parents[1] / "fixtures" / "waveforms" / "short.flac"
+    done = subprocess.run(
+        [sys.executable, "-c", ENCODER, str(clip)], capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["split"] >= 6
+    assert len(set(result["text"])) == 1
+    assert result["parallel"] < 1e-4
+    assert result["cpu"] < 1e-3
