@@ -220,7 +220,7 @@ void bind_backend(py::module_& m) {
             "supports_op",
             [](const Backend& b, const Tensor& t) {
                 Guard guard;
-                return ggml_backend_supports_op(b.get(), t.get());
+                return ggml_backend_supports_op(b.get(), t.with_sources());
             },
             py::arg("tensor"))
         .def(

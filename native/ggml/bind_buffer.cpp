@@ -13,6 +13,7 @@ namespace ggmlpy {
 namespace {
 
 std::shared_ptr<Buffer> alloc_ctx_tensors(const ContextPtr& context, const BufferType& type) {
+    context->check_alive();
     std::vector<ggml_tensor*> fresh;
     for (ggml_tensor* t = ggml_get_first_tensor(context->get()); t != nullptr;
          t = ggml_get_next_tensor(context->get(), t)) {

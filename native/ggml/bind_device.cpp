@@ -98,7 +98,7 @@ void bind_device(py::module_& m) {
             "alloc_size",
             [](const BufferType& t, const Tensor& tensor) {
                 Guard guard;
-                return ggml_backend_buft_get_alloc_size(t.get(), tensor.get());
+                return ggml_backend_buft_get_alloc_size(t.get(), tensor.with_sources());
             },
             py::arg("tensor"), "Bytes that a tensor takes in such a buffer, padding included.")
         .def(
@@ -143,7 +143,7 @@ void bind_device(py::module_& m) {
             "supports_op",
             [](const Device& d, const Tensor& t) {
                 Guard guard;
-                return ggml_backend_dev_supports_op(d.get(), t.get());
+                return ggml_backend_dev_supports_op(d.get(), t.with_sources());
             },
             py::arg("tensor"))
         .def(
@@ -158,7 +158,7 @@ void bind_device(py::module_& m) {
             "offload_op",
             [](const Device& d, const Tensor& t) {
                 Guard guard;
-                return ggml_backend_dev_offload_op(d.get(), t.get());
+                return ggml_backend_dev_offload_op(d.get(), t.with_sources());
             },
             py::arg("tensor"))
         .def("init", init, py::arg("params") = py::none(),

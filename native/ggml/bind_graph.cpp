@@ -77,6 +77,7 @@ void bind_graph(py::module_& m) {
             [](Gallocr& self, const Graph& graph) {
                 with_gil([&] {
                     self.check_idle();
+                    graph.context()->check_used();
                     self.reserve(graph.get());
                 });
                 self.advance();

@@ -80,7 +80,7 @@ void Buffer::add_user(const std::shared_ptr<Buffer>& self, const ContextPtr& con
 
 void Buffer::place(const std::shared_ptr<Buffer>& self, const Tensor& tensor, std::size_t offset) {
     Guard guard;
-    ggml_tensor* t = tensor.get();
+    ggml_tensor* t = tensor.with_sources();
     if (t->data != nullptr || t->buffer != nullptr)
         throw GgmlFailure("tensor " + describe(t) + " has memory already");
     if (t->view_src != nullptr)

@@ -19,6 +19,12 @@ ggml_tensor* Tensor::get() const {
     return raw_;
 }
 
+ggml_tensor* Tensor::with_sources() const {
+    ggml_tensor* t = get();
+    context_->check_alive();
+    return t;
+}
+
 ggml_tensor* Tensor::allocated() const {
     ggml_tensor* t = get();
     // What a view looks at may be gone together with its context.
@@ -188,7 +194,7 @@ void Context::reset() {
 }
 
 ggml_tensor* Context::use(const Tensor& t) {
-    ggml_tensor* raw = t.get();
+    ggml_tensor* raw = t.with_sources();
     Context* other = t.context().get();
     if (other == this) return raw;
     // A graph uses a handful of others, most often the same one in a row.
@@ -202,15 +208,36 @@ ggml_tensor* Context::use(const Tensor& t) {
     return raw;
 }
 
+// Most contexts use one or a few others that use none.
+bool Context::uses_only_leaves() const {
+    return std::all_of(used_.begin(), used_.end(), [](const Used& u) { return u.context->used_.empty(); });
+}
+
+void Context::check_alive() const {
+    const auto check = [](const Context& context) {
+        for (const Used& used : context.used_) {
+            if (used.context->generation_ != used.generation) {
+                throw GgmlFailure("this uses a tensor of another context, which was reset or closed since");
+            }
+        }
+    };
+    check(*this);
+    if (uses_only_leaves()) return;
+    for (const Context* context : reachable()) check(*context);
+}
+
 void Context::check_used() const {
-    for (const Used& used : used_) {
-        if (used.context->generation_ != used.generation) {
-            throw GgmlFailure("the graph uses a tensor of another context, which was reset since");
+    check_alive();
+    const auto check = [](const Context& context) {
+        for (const Used& used : context.used_) {
+            if (used.context->allocations_ != used.allocations || used.context->allocation_is_stale()) {
+                throw GgmlFailure("the graph uses a tensor whose graph allocator has since moved it");
+            }
         }
-        if (used.context->allocations_ != used.allocations || used.context->allocation_is_stale()) {
-            throw GgmlFailure("the graph uses a tensor whose graph allocator has since moved it");
-        }
-    }
+    };
+    check(*this);
+    if (uses_only_leaves()) return;
+    for (const Context* context : reachable()) check(*context);
 }
 
 void Context::keep(const std::shared_ptr<const void>& what) {
@@ -271,6 +298,7 @@ void Graph::expand(const Tensor& result) {
         throw GgmlFailure("the context holds more than " + std::to_string(most) +
                           " tensors: too many for a graph");
     }
+    context_->check_alive();
     ggml_build_forward_expand(get(), context_->use(result));
 }
 
@@ -281,6 +309,7 @@ void allocate(const std::shared_ptr<Gallocr>& gallocr, const Graph& graph) {
     gallocr->check_idle();
     const ContextPtr& context = graph.context();
     context->check_idle();
+    context->check_used();
     context->forget_allocation();
     std::unordered_set<const ggml_tensor*> own;
     std::unordered_set<const ggml_tensor*> placed;

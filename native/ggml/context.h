@@ -27,6 +27,8 @@ class Tensor {
     // Throws GgmlFailure when the context was reset since.
     ggml_tensor* get() const;
     const std::shared_ptr<Context>& context() const { return context_; }
+    // get(), and throws when something that it is computed from or looks at is gone.
+    ggml_tensor* with_sources() const;
     // get(), and throws unless the tensor has memory.
     ggml_tensor* allocated() const;
 
@@ -106,7 +108,9 @@ class Context : public std::enable_shared_from_this<Context> {
     Tensor wrap(ggml_tensor* t) { return Tensor(t, shared_from_this()); }
     // The raw tensor of an argument; a tensor of another context is kept alive by this one.
     ggml_tensor* use(const Tensor& t);
-    // Throws GgmlFailure when a context that a tensor was used from was reset since.
+    // Throws GgmlFailure when a context that a tensor was used from, here or there, was reset since.
+    void check_alive() const;
+    // check_alive(), and throws when such a tensor's memory was moved.
     void check_used() const;
     void keep(const std::shared_ptr<const void>& what);
 
@@ -132,6 +136,7 @@ class Context : public std::enable_shared_from_this<Context> {
     friend class Busy;
     // This context and all that its tensors refer to, directly or not, each once.
     std::vector<const Context*> reachable() const;
+    bool uses_only_leaves() const;
     bool owns(const ggml_tensor* t) const;
     friend class Tensor;
     struct Free {

@@ -75,6 +75,8 @@ void Sched::check_graph(const Graph& graph) const {
 
 void Sched::reserve(Graph& graph) {
     check_graph(graph);
+    graph.context()->check_idle();
+    graph.context()->check_used();
     Guard guard;
     reset();
     graph.mark_split();
@@ -87,8 +89,8 @@ void Sched::alloc_graph(const std::shared_ptr<Sched>& self, const std::shared_pt
     Guard guard;
     const ContextPtr& context = graph->context();
     context->check_idle();
-    if (graph_) reset();  // not otherwise: it would forget what set_tensor_backend was told about this graph
     context->check_used();
+    if (graph_) reset();  // not otherwise: it would forget what set_tensor_backend was told about this graph
     context->forget_allocation();
     std::unordered_set<const ggml_tensor*> placed;
     std::unordered_set<const ggml_tensor*> own;

@@ -1,4 +1,4 @@
-"""Makes, derives, closes and drops objects of every class of ggml in random order: ``random_objects.py SEED STEPS``."""
+"""Makes, derives, closes and drops objects of all classes in random order: ``SEED STEPS``."""
 
 from __future__ import annotations
 
@@ -96,7 +96,9 @@ def scheduler(p: Pool) -> None:
 
 
 def schedule(p: Pool) -> None:
-    p.random.choice((p.any("sched").compute, p.any("sched").alloc_graph, p.any("sched").reserve))(p.any("graph"))
+    p.random.choice((p.any("sched").compute, p.any("sched").alloc_graph, p.any("sched").reserve))(
+        p.any("graph")
+    )
 
 
 def allocator(p: Pool) -> None:
@@ -110,7 +112,9 @@ def multi(p: Pool) -> None:
 def close(p: Pool) -> None:
     kind = p.random.choice(("context", "buffer", "backend", "plan", "gallocr", "sched"))
     thing = p.any(kind)
-    p.random.choice((thing.close, thing.close, thing.reset if kind in ("context", "sched") else thing.close))()
+    p.random.choice(
+        (thing.close, thing.close, thing.reset if kind in ("context", "sched") else thing.close)
+    )()
 
 
 def drop(p: Pool) -> None:
@@ -140,7 +144,8 @@ ACTIONS: tuple[Callable[[Pool], None], ...] = (
     lambda p: p.any("buffer").clear(0),
     lambda p: p.any("backend").set_threadpool(ggml.Threadpool(2)),
     lambda p: p.any("graph").expand(p.any("tensor")),
-    *(new_tensor, operator, graph, compute, values, copies, describe, scheduler, schedule, allocator, multi) * 2,
+    *(new_tensor, operator, graph, compute, values, copies, describe, scheduler, schedule, allocator, multi)
+    * 2,
     *(new_tensor, operator, graph, compute, close, drop, meta_backend, cycle),
 )
 CPU = ggml.device("CPU")

@@ -1,4 +1,4 @@
-"""Every function of ggmlR's backend API has its counterpart: the table of docs/ggmlr.md, called row by row."""
+"""Every function of ggmlR's backend API has its counterpart: the table of docs/ggmlr.md, called by row."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ def raises(error: type[Exception], call: Callable[[], object]) -> bool:
 def in_a_process(*lines: str) -> bool:
     """Runs lines that change what the process has, and must not do so for other tests."""
     done = subprocess.run(
-        [sys.executable, "-c", "\n".join(("import ggml", *lines))], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", "\n".join(("import ggml", *lines))],
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     return True
@@ -139,11 +142,17 @@ CALLS: dict[str, Callable[[World], object]] = {
     "dev_offload_op": lambda w: w.device.offload_op(w.y) is False,
     "dev_init": lambda w: w.device.init().is_cpu,
     "reg_count": lambda w: len(ggml.registries()) >= 1,
-    "reg_get": lambda w: w.registry in ggml.registries() and raises(IndexError, lambda: ggml.registries()[999]),
-    "reg_by_name": lambda w: ggml.registry("cpu") == w.registry and raises(KeyError, lambda: ggml.registry("no")),
+    "reg_get": lambda w: (
+        w.registry in ggml.registries() and raises(IndexError, lambda: ggml.registries()[999])
+    ),
+    "reg_by_name": lambda w: (
+        ggml.registry("cpu") == w.registry and raises(KeyError, lambda: ggml.registry("no"))
+    ),
     "reg_name": lambda w: w.registry.name == "CPU",
     "reg_dev_count": lambda w: len(w.registry.devices) == 1,
-    "reg_dev_get": lambda w: w.registry.devices[0] == w.device and raises(IndexError, lambda: w.registry.devices[1]),
+    "reg_dev_get": lambda w: (
+        w.registry.devices[0] == w.device and raises(IndexError, lambda: w.registry.devices[1])
+    ),
     "load": lambda w: raises(ggml.GgmlError, lambda: ggml.load_backend("/no/such/libggml-none.so")),
     "unload": lambda w: raises(ggml.GgmlError, w.registry.unload),  # w.backend lives
     "load_all": lambda w: raises(ggml.GgmlError, lambda: ggml.load_all_backends("/no/such/folder")),
@@ -169,7 +178,9 @@ CALLS: dict[str, Callable[[World], object]] = {
     "synchronize": lambda w: w.backend.synchronize() is None,
     "get_device": lambda w: w.backend.device == w.device,
     "graph_compute_async": compute_async,
-    "multi_buffer_alloc_buffer": lambda w: multi(w).size == 192 and raises(ValueError, lambda: ggml.MultiBuffer([])),
+    "multi_buffer_alloc_buffer": lambda w: (
+        multi(w).size == 192 and raises(ValueError, lambda: ggml.MultiBuffer([]))
+    ),
     "buffer_is_multi_buffer": lambda w: multi(w).is_multi and not w.buffer.is_multi,
     "multi_buffer_set_usage": lambda w: usage(multi(w)),
     "register": lambda w: in_a_process(

@@ -77,7 +77,9 @@ def megatron(sizes: Sequence[int]) -> SplitFunction:
     return split
 
 
-def largest_difference(split: SplitFunction, n_devices: int, type: Type = Type.F32, gated: bool = False) -> float:
+def largest_difference(
+    split: SplitFunction, n_devices: int, type: Type = Type.F32, gated: bool = False
+) -> float:
     cpu = ggml.device("CPU")
     alone, _ = perceptron(cpu, type, gated)
     split_up, _ = perceptron(ggml.meta_device([cpu] * n_devices, split), type, gated)

@@ -1,7 +1,7 @@
 """Misuse that ggml answers with an abort or a segmentation fault raises, and the process goes on computing.
 
-The cases are the functions of ``misuse/cases_*.py``; each module runs in one subprocess, and goes on in another
-one after a case that took the first down.
+The cases are the functions of ``misuse/cases_*.py``; each module runs in one subprocess, and goes on in
+another one after a case that took the first down.
 """
 
 from __future__ import annotations

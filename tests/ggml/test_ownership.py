@@ -1,4 +1,4 @@
-"""Objects may go in any order, by the collector or at the interpreter's exit, without a word on standard error."""
+"""Objects may go in any order, by the collector or at the interpreter's exit, without a word of complaint."""
 
 from __future__ import annotations
 
@@ -26,26 +26,83 @@ def doubling(n=4):
     return backend, ctx, x, y, graph, buffer, backend.plan(graph), x.numpy()
 """
 EXITS = {
-    "globals": "kept = doubling()\nkept[0].compute(kept[4])",
-    "cycle": "ring = [doubling()]\nring.append(ring)\ndel ring",
-    "cycle_without_the_collector": "gc.disable()\nring = [doubling()]\nring.append(ring)\ndel ring",
-    "class_attribute": "class Keeper:\n    kept = doubling()\n    def __del__(self): self.kept[0].compute(self.kept[4])\n"
-    "keeper = Keeper()",
-    "module": "import sys, types\nmodule = types.ModuleType('held')\nmodule.kept = doubling()\nsys.modules['held'] = module",
-    "scheduler": "kept = doubling()\nsched = ggml.Sched([kept[0], ggml.Backend()])\nsched.reset()",
-    "multi_buffer": "b = ggml.Backend()\nmulti = ggml.MultiBuffer([b.alloc_buffer(64), b.alloc_buffer(64)])",
-    "meta": "cpu = ggml.device('CPU')\n"
-    "meta = ggml.Backend(ggml.meta_device([cpu, cpu], lambda info, n: ggml.SplitAxis.MIRRORED))\n"
-    "ctx = ggml.Context(4096)\nx = ctx.new_tensor(0, [4])\nbuffer = ggml.alloc_ctx_tensors(ctx, meta)",
-    "pending_copy": "kept = doubling()\narray = kept[0].get_async(kept[2])",
-    "daemon_thread": "def work():\n    kept = doubling(128)\n    while True:\n        kept[0].compute(kept[4])\n"
-    "threading.Thread(target=work, daemon=True).start()\ntime.sleep(0.5)",
-    "daemon_thread_that_allocates": "def work():\n    while True:\n        doubling()\n"
-    "threading.Thread(target=work, daemon=True).start()\ntime.sleep(0.5)",
-    "daemon_thread_over_shared_objects": "kept = doubling(128)\ndef work():\n    while True:\n        kept[0].compute(kept[4])\n"
-    "for _ in range(2):\n    threading.Thread(target=work, daemon=True).start()\ntime.sleep(0.5)",
-    "thread": "def work():\n    kept = doubling(128)\n    kept[0].compute(kept[4])\n"
-    "threading.Thread(target=work).start()",
+    "globals": """
+kept = doubling()
+kept[0].compute(kept[4])
+""",
+    "cycle": """
+ring = [doubling()]
+ring.append(ring)
+del ring
+""",
+    "cycle_without_the_collector": """
+gc.disable()
+ring = [doubling()]
+ring.append(ring)
+del ring
+""",
+    "class_attribute": """
+class Keeper:
+    kept = doubling()
+    def __del__(self): self.kept[0].compute(self.kept[4])
+keeper = Keeper()
+""",
+    "module": """
+import sys, types
+module = types.ModuleType('held')
+module.kept = doubling()
+sys.modules['held'] = module
+""",
+    "scheduler": """
+kept = doubling()
+sched = ggml.Sched([kept[0], ggml.Backend()])
+sched.reset()
+""",
+    "multi_buffer": """
+b = ggml.Backend()
+multi = ggml.MultiBuffer([b.alloc_buffer(64), b.alloc_buffer(64)])
+""",
+    "meta": """
+cpu = ggml.device('CPU')
+meta = ggml.Backend(ggml.meta_device([cpu, cpu], lambda info, n: ggml.SplitAxis.MIRRORED))
+ctx = ggml.Context(4096)
+x = ctx.new_tensor(0, [4])
+buffer = ggml.alloc_ctx_tensors(ctx, meta)
+""",
+    "pending_copy": """
+kept = doubling()
+array = kept[0].get_async(kept[2])
+""",
+    "daemon_thread": """
+def work():
+    kept = doubling(128)
+    while True:
+        kept[0].compute(kept[4])
+threading.Thread(target=work, daemon=True).start()
+time.sleep(0.5)
+""",
+    "daemon_thread_that_allocates": """
+def work():
+    while True:
+        doubling()
+threading.Thread(target=work, daemon=True).start()
+time.sleep(0.5)
+""",
+    "daemon_thread_over_shared_objects": """
+kept = doubling(128)
+def work():
+    while True:
+        kept[0].compute(kept[4])
+for _ in range(2):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.5)
+""",
+    "thread": """
+def work():
+    kept = doubling(128)
+    kept[0].compute(kept[4])
+threading.Thread(target=work).start()
+""",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import threading
 from collections.abc import Callable
@@ -260,10 +261,8 @@ def meanwhile(
             return stop.is_set()
 
     def compute() -> None:
-        try:
+        with contextlib.suppress(ggml.Cancelled):
             backend.compute(graph, Cancel())
-        except ggml.Cancelled:
-            pass
 
     thread = threading.Thread(target=compute)
     thread.start()
@@ -305,7 +304,7 @@ def graph_grown_while_it_is_computed() -> None:
 
 @case(match="being computed")
 def allocator_used_while_its_graph_is_computed() -> None:
-    backend, ctx, graph, buffer = slow_graph()
+    backend, _, graph, buffer = slow_graph()
     buffer.close()
     allocator = ggml.Gallocr(backend)
     allocator.alloc_graph(graph)
@@ -316,7 +315,7 @@ def allocator_used_while_its_graph_is_computed() -> None:
 
 @case(match="being computed")
 def allocator_closed_while_its_graph_is_computed() -> None:
-    backend, ctx, graph, buffer = slow_graph()
+    backend, _, graph, buffer = slow_graph()
     buffer.close()
     allocator = ggml.Gallocr(backend)
     allocator.alloc_graph(graph)

@@ -122,9 +122,8 @@ def split_function_that_raises_later() -> None:
     raise ZeroDivisionError  # ggml had no need to ask again
 
 
-@case(match="computing on this thread|ZeroDivision")
+@case(match="computing on this thread")
 def split_function_that_computes() -> None:
-    backend, graph, x, _ = raising_later()
     made: list[ggml.Backend] = []
 
     def split(info: SplitInfo, n: int) -> SplitAxis:
