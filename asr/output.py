@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import secrets
-import stat
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +10,7 @@ from pathlib import Path
 
 from asr.audio import display_name
 from asr.errors import OutputError
+from ggml._files import replacing
 
 STDIN = "-"
 
@@ -87,26 +85,10 @@ def write_atomic(path: str | os.PathLike[str], content: str | bytes) -> None:
     :raises OutputError: naming the path and the system's reason; the temporary file is removed.
     """
     data = content.encode("utf-8") if isinstance(content, str) else content
-    target = os.path.realpath(path)
-    folder = os.path.dirname(target)
-    make_folder(folder)
-    temporary = os.path.join(folder, f".asr-{secrets.token_hex(8)}.tmp")
+    make_folder(os.path.dirname(os.path.realpath(path)))
     try:
-        try:
-            descriptor = os.open(
-                temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666
-            )
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(descriptor)
-            with contextlib.suppress(FileNotFoundError):
-                os.chmod(temporary, stat.S_IMODE(os.stat(target).st_mode))
-            os.replace(temporary, target)
-        finally:
-            # Gone already when it was renamed; left behind by any failure, Ctrl-C included.
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
+        with replacing(path) as temporary, open(temporary, "wb") as file:
+            file.write(data)
     except OSError as error:
         raise OutputError(f"cannot write {display_name(path)}: {error.strerror or error}") from error
 

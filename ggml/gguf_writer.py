@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import os
-import secrets
-import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ggml import _core
+from ggml._files import replacing
 from ggml.errors import GgmlError
 from ggml.types import Type
 
@@ -222,7 +219,7 @@ class GgufWriter:
         when a function gave more or fewer bytes than its tensor has.
         """
         header = self._open().contents()
-        with _replacing(path) as file:
+        with replacing(path) as temporary, open(temporary, "wb") as file:
             file.write(header)
             for name, size, parts in self._tensors:
                 written = 0
@@ -338,39 +335,3 @@ def _parts_of_tensor(tensor: _core.Tensor, size: int) -> Iterator[bytes]:
 def _parts_of_bytes(view: memoryview, size: int) -> Iterator[memoryview]:
     if size > 0:  # Python cannot cast a view with a dimension of 0
         yield view.cast("B")
-
-
-@contextlib.contextmanager
-def _replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A file beside ``path`` that takes its place at the end, or is removed."""
-    target = os.path.realpath(path)  # a link stays a link
-    if os.path.exists(target) and not os.path.isfile(target):
-        raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
-    temporary = os.path.join(os.path.dirname(target), f".gguf-{secrets.token_hex(8)}.tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    try:
-        descriptor = os.open(temporary, flags, 0o666)
-        with os.fdopen(descriptor, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(descriptor)
-        with contextlib.suppress(FileNotFoundError):
-            os.chmod(temporary, stat.S_IMODE(os.stat(target).st_mode))
-        os.replace(temporary, target)
-    finally:
-        # Gone already when it was renamed; left behind by any failure, Ctrl-C included.
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-    _sync_folder(os.path.dirname(target))
-
-
-def _sync_folder(folder: str) -> None:
-    """Makes the renaming last through a loss of power, where the system can."""
-    if not hasattr(os, "O_DIRECTORY"):
-        return
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +13,7 @@ import numpy.typing as npt
 from asr.convert.metadata import Entry
 from asr.convert.tensors import StoredTensor
 from asr.errors import ModelFormatError, OutputError
+from ggml import _files
 
 if TYPE_CHECKING:
     from gguf import GGMLQuantizationType, GGUFWriter
@@ -68,20 +67,13 @@ def replacing(destination: Path) -> Iterator[Path]:
     :raises OutputError: ``destination`` is a folder or a device, its folder is missing, or an OSError came
         from inside.
     """
-    if destination.exists() and not destination.is_file():
-        raise OutputError(f"{destination} cannot be written: it is not a regular file")
-    # A link stays a link: its target is replaced.
-    target = Path(os.path.realpath(destination))
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
-        yield temporary
-        os.replace(temporary, target)
+        with _files.replacing(destination) as temporary:
+            yield Path(temporary)
     except OSError as error:
-        raise OutputError(f"{destination} cannot be written: {error.strerror or error}") from error
-    finally:
-        # Gone already after os.replace; never made where its folder is missing.
-        with suppress(OSError):
-            temporary.unlink()
+        # numpy, which writes the tensors, does not pass the system's reason on.
+        reason = error.strerror or f"{error} (is the disk full?)"
+        raise OutputError(f"{destination} cannot be written: {reason}") from error
 
 
 def _type(tensor: StoredTensor) -> GGMLQuantizationType:

@@ -84,7 +84,7 @@ void bind_buffer(py::module_& m) {
             [](const Buffer& b, int value) {
                 if (value < 0 || value > 255) throw py::value_error("clear takes a byte, 0 to 255");
                 Guard guard;
-                ggml_backend_buffer_clear(b.get(), static_cast<std::uint8_t>(value));
+                b.clear(static_cast<std::uint8_t>(value));
             },
             py::arg("value") = 0, "Set every byte.")
         .def(

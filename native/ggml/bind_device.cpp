@@ -167,11 +167,11 @@ void bind_device(py::module_& m) {
             "event", [](const Device& d) { return std::make_shared<Event>(d); },
             "A new event (ggml_backend_event_new).")
         .def(
-            "__eq__", [](const Device& a, const Device& b) { return a.get() == b.get(); }, py::is_operator())
-        .def("__hash__",
-             [](const Device& d) { return py::hash(py::int_(reinterpret_cast<std::uintptr_t>(d.get()))); })
+            "__eq__", [](const Device& a, const Device& b) { return a == b; }, py::is_operator())
+        .def("__hash__", [](const Device& d) { return py::hash(py::int_(d.id())); })
         .def("__repr__", [](const Device& d) {
-            return "<ggml.Device " + std::string(ggml_backend_dev_name(d.get())) + ">";
+            const bool gone = d.registry() && d.registry()->gone;
+            return "<ggml.Device " + std::string(gone ? "(unloaded)" : ggml_backend_dev_name(d.get())) + ">";
         });
 
     py::class_<Registry>(m, "Registry", "A backend library: CPU, CUDA, Vulkan, ...")

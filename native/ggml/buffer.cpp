@@ -6,6 +6,27 @@
 #include "ggml/internal.h"
 
 namespace ggmlpy {
+namespace {
+
+// Vulkan's own clear (ggml 0.20.2) sets one byte of every four where the memory is not the processor's; its
+// memset of a tensor is right, so a tensor as large as the buffer is put over it.
+void clear_bytes(ggml_backend_buffer_t buffer, const BufferType& type, std::uint8_t value) {
+    const std::shared_ptr<RegistryState>& registry = type.device.registry();
+    if (value == 0 || !registry || registry->name != "Vulkan") {
+        ggml_backend_buffer_clear(buffer, value);
+        return;
+    }
+    const std::unique_ptr<ggml_context, decltype(&ggml_free)> context(
+        ggml_init({ggml_tensor_overhead(), nullptr, true}), &ggml_free);
+    if (!context) throw GgmlFailure("out of memory");
+    const std::size_t size = ggml_backend_buffer_get_size(buffer);
+    ggml_tensor* whole = ggml_new_tensor_1d(context.get(), GGML_TYPE_I8, static_cast<std::int64_t>(size));
+    if (ggml_backend_tensor_alloc(buffer, whole, ggml_backend_buffer_get_base(buffer)) != GGML_STATUS_SUCCESS)
+        throw GgmlFailure("cannot clear the buffer");
+    ggml_backend_tensor_memset(whole, value, 0, size);
+}
+
+}  // namespace
 
 bool is_host(ggml_backend_buffer_t buffer) {
     return ggml_backend_buffer_is_host(buffer) && !ggml_backend_buffer_is_meta(buffer);
@@ -31,6 +52,8 @@ void Buffer::check_idle() const {
         if (const ContextPtr context = user.lock()) context->check_idle();
     }
 }
+
+void Buffer::clear(std::uint8_t value) const { clear_bytes(get(), type_, value); }
 
 void Buffer::close() {
     if (!handle_) return;
@@ -119,6 +142,13 @@ MultiBuffer::MultiBuffer(ggml_backend_buffer_t handle, BufferType type,
                          std::vector<std::shared_ptr<Buffer>> children)
     : Buffer(handle, std::move(type)), children_(std::move(children)) {
     for (const auto& child : children_) child_handles_.push_back(child->get());
+}
+
+void MultiBuffer::clear(std::uint8_t value) const {
+    get();
+    for (std::size_t i = 0; i < children_.size(); ++i) {
+        clear_bytes(child_handles_[i], children_[i]->type(), value);
+    }
 }
 
 void MultiBuffer::close() {

@@ -1,6 +1,7 @@
 // Buffers: device memory, who owns it, and which tensors lie in it.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -57,6 +58,8 @@ class Buffer {
     bool read_only() const { return read_only_; }
     void set_read_only() { read_only_ = true; }
     bool shared() const { return shares_ > 0; }
+    // Sets every byte.
+    virtual void clear(std::uint8_t value) const;
     // Places a tensor at an offset; throws when it has memory, does not fit or is not aligned.
     void place(const std::shared_ptr<Buffer>& self, const Tensor& tensor, std::size_t offset);
 
@@ -84,6 +87,7 @@ class MultiBuffer : public Buffer {
     MultiBuffer(ggml_backend_buffer_t handle, BufferType type, std::vector<std::shared_ptr<Buffer>> children);
     ~MultiBuffer() override { close(); }
     void close() override;
+    void clear(std::uint8_t value) const override;
     const std::vector<std::shared_ptr<Buffer>>& children() const { return children_; }
 
   private:

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -57,6 +58,11 @@ class Device {
 
     // Throws GgmlFailure when the device's library was unloaded.
     ggml_backend_dev_t get() const;
+    // The same device, and of the same loading of its library; asked of unloaded ones too.
+    bool operator==(const Device& other) const {
+        return handle_ == other.handle_ && registry_ == other.registry_;
+    }
+    std::uintptr_t id() const { return reinterpret_cast<std::uintptr_t>(handle_); }
     const std::shared_ptr<RegistryState>& registry() const { return registry_; }
     const std::vector<Device>& parts() const { return parts_; }
     std::vector<Use> uses() const;

@@ -90,7 +90,7 @@ void Sched::alloc_graph(const std::shared_ptr<Sched>& self, const std::shared_pt
     const ContextPtr& context = graph->context();
     context->check_idle();
     context->check_used();
-    reset();
+    if (graph_) reset();  // not otherwise: it would forget what set_tensor_backend was told about this graph
     context->forget_allocation();
     std::unordered_set<const ggml_tensor*> placed;
     std::unordered_set<const ggml_tensor*> own;
@@ -153,6 +153,7 @@ void Sched::check_member(const Backend& backend) const {
 void Sched::set_tensor_backend(const Tensor& tensor, const Backend& backend) {
     check_member(backend);
     Guard guard;
+    if (graph_) reset();  // what is told is about the next graph
     ggml_backend_sched_set_tensor_backend(get(), tensor.get(), backend.get());
 }
 
