@@ -29,6 +29,7 @@ export PYTHONMALLOC=malloc
 export ASAN_TESTS=1
 
 if [ $# -eq 0 ]; then
-    set -- tests/ggml tests/asr/test_backend.py tests/asr/test_tensor_parallel.py
+    set -- tests/ggml/test_{core,tensor,misuse,ownership,meta,ggmlr,gguf,gguf_writer,indices,quantize}.py \
+        tests/asr/test_backend.py tests/asr/test_tensor_parallel.py
 fi
 "$folder/venv/bin/python" -m pytest -q -p no:cacheprovider "$@"

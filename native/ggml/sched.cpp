@@ -85,6 +85,7 @@ void Sched::reserve(Graph& graph) {
 }
 
 void Sched::alloc_graph(const std::shared_ptr<Sched>& self, const std::shared_ptr<Graph>& graph) {
+    get();
     check_graph(*graph);
     Guard guard;
     const ContextPtr& context = graph->context();

@@ -132,7 +132,8 @@ parallel = True
 split_encoder, split_text = run(meta.name)
 print(json.dumps({
     "split": len(split_up), "text": [text, mirrored_text, split_text], "size": float(np.abs(here).max()),
-    "parallel": float(np.abs(split_encoder - mirrored).max()), "cpu": float(np.abs(split_encoder - here).max()),
+    "parallel": float(np.abs(split_encoder - mirrored).max()),
+    "cpu": float(np.abs(split_encoder - here).max()),
 }))
 """
 
