@@ -123,7 +123,7 @@ void set_async(Backend& backend, const Tensor& tensor, const py::array& values, 
     }
     check_reachable(backend, t, offset);
     const ComputeLock lock = lock_backend(backend);
-    ggml_backend_tensor_set_async(backend.get(), t, array.data(), offset, part);
+    asking_splits([&] { ggml_backend_tensor_set_async(backend.get(), t, array.data(), offset, part); });
     // On a device that really is asynchronous the array must not go away or change before synchronize().
     backend.keep_until_synchronized(hold(array));
 }
@@ -137,7 +137,7 @@ py::array get_async(Backend& backend, const Tensor& tensor, std::size_t offset,
     check_reachable(backend, t, offset);
     py::array out = offset == 0 && part == ggml_nbytes(t) ? empty_array(t) : empty_part(t, part);
     const ComputeLock lock = lock_backend(backend);
-    ggml_backend_tensor_get_async(backend.get(), t, out.mutable_data(), offset, part);
+    asking_splits([&] { ggml_backend_tensor_get_async(backend.get(), t, out.mutable_data(), offset, part); });
     backend.keep_until_synchronized(hold(out));
     return out;
 }

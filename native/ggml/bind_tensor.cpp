@@ -5,6 +5,7 @@
 
 #include "ggml/bind.h"
 #include "ggml/internal.h"
+#include "ggml/meta.h"
 
 namespace py = pybind11;
 
@@ -61,7 +62,7 @@ ggml_backend_buffer_t buffer_of(const ggml_tensor* t) {
 // All bytes of a tensor, from whatever device.
 void read_bytes(const ggml_tensor* t, void* to) {
     try {
-        ggml_backend_tensor_get(t, to, 0, ggml_nbytes(t));
+        asking_splits([&] { ggml_backend_tensor_get(t, to, 0, ggml_nbytes(t)); });
     } catch (const GgmlFailure&) {
         if (!ggml_backend_buffer_is_meta(buffer_of(t))) throw;
         throw GgmlFailure(
@@ -91,7 +92,7 @@ void tensor_set(const Tensor& tensor, const py::array& values) {
         throw py::value_error("tensor " + describe(t) + " takes " + std::to_string(ggml_nbytes(t)) +
                               " bytes, the array has " + std::to_string(array.nbytes()));
     }
-    ggml_backend_tensor_set(t, array.data(), 0, ggml_nbytes(t));
+    asking_splits([&] { ggml_backend_tensor_set(t, array.data(), 0, ggml_nbytes(t)); });
 }
 
 py::array_t<float> tensor_to_float32(const Tensor& tensor) {
@@ -149,7 +150,7 @@ void tensor_copy(const Tensor& from, const Tensor& to) {
     // ggml would follow the made-up addresses of a meta device: go through host memory.
     std::vector<char> bytes(ggml_nbytes(from.get()));
     read_bytes(from.get(), bytes.data());
-    ggml_backend_tensor_set(to.get(), bytes.data(), 0, bytes.size());
+    asking_splits([&] { ggml_backend_tensor_set(to.get(), bytes.data(), 0, bytes.size()); });
 }
 
 // A view of host memory. It keeps the buffer, and the buffer cannot be closed while it is there.

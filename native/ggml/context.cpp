@@ -64,6 +64,17 @@ void Gallocr::alloc(ggml_cgraph* graph) {
     if (!ggml_gallocr_alloc_graph(get(), graph)) {
         throw GgmlFailure("cannot allocate the graph's tensors: out of memory");
     }
+    // A part of a meta device whose slice is empty scales what lies in its memory by 0 instead of clearing
+    // it, and what lies there at first may be a NaN.
+    for (int i = 0; i < ggml_graph_n_nodes(graph); ++i) {
+        const ggml_tensor* node = ggml_graph_node(graph, i);
+        if (node->view_src != nullptr || node->buffer == nullptr) continue;
+        if (ggml_backend_buffer_is_meta(node->buffer) &&
+            ggml_backend_buffer_get_usage(node->buffer) == GGML_BACKEND_BUFFER_USAGE_COMPUTE) {
+            ggml_backend_buffer_clear(node->buffer, 0);
+            break;
+        }
+    }
 }
 
 void Gallocr::reserve(ggml_cgraph* graph) {

@@ -15,6 +15,12 @@ std::map<ggml_backend_reg_t, std::shared_ptr<RegistryState>>& states() {
     return *map;
 }
 
+// ggml never forgets a meta device, and neither is it forgotten what it is made of.
+std::map<ggml_backend_dev_t, std::vector<Device>>& meta_parts() {
+    static auto* map = new std::map<ggml_backend_dev_t, std::vector<Device>>();
+    return *map;
+}
+
 }  // namespace
 
 std::shared_ptr<RegistryState> state_of(ggml_backend_reg_t handle) {
@@ -32,12 +38,20 @@ std::shared_ptr<RegistryState> state_of(ggml_backend_reg_t handle) {
 
 Device::Device(ggml_backend_dev_t handle) : handle_(handle) {
     if (handle == nullptr) throw GgmlFailure("there is no such device");
+    // A meta device that was registered is found again by its handle alone.
+    {
+        const std::lock_guard<std::mutex> lock(states_mutex);
+        const auto known = meta_parts().find(handle);
+        if (known != meta_parts().end()) parts_ = known->second;
+    }
     registry_ = state_of(ggml_backend_dev_backend_reg(handle));
 }
 
 Device::Device(ggml_backend_dev_t handle, std::vector<Device> parts)
     : handle_(handle), parts_(std::move(parts)) {
     if (handle == nullptr) throw GgmlFailure("ggml made no meta device");
+    const std::lock_guard<std::mutex> lock(states_mutex);
+    meta_parts()[handle] = parts_;
 }
 
 ggml_backend_dev_t Device::get() const {

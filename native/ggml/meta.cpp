@@ -2,7 +2,10 @@
 
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <array>
 #include <exception>
+#include <unordered_map>
 #include <utility>
 
 #include "ggml/bind.h"
@@ -20,7 +23,22 @@ using SplitState = ggml_backend_meta_split_state;
 struct Splitter {
     py::object function;
     std::size_t n_devices;
+    // How each tensor was split when it was given memory: what ggml is told when the function later raises or
+    // answers otherwise, since the memory is as it is.
+    struct Answer {
+        ggml_backend_buffer_t buffer;
+        std::array<std::int64_t, GGML_MAX_DIMS> ne;
+        SplitState state;
+    };
+    std::unordered_map<const ggml_tensor*, Answer> answers;
 };
+
+bool same_split(const SplitState& a, const SplitState& b, std::size_t n_devices) {
+    if (a.axis != b.axis || a.n_segments != b.n_segments) return false;
+    if (a.axis == GGML_BACKEND_SPLIT_AXIS_MIRRORED) return true;
+    return std::equal(a.ne, a.ne + a.n_segments * n_devices, b.ne) &&
+           std::equal(a.nr, a.nr + a.n_segments, b.nr);
+}
 
 // The first exception of a split function on this thread; ggml must be answered, so it is kept until the call
 // that asked returns.
@@ -94,14 +112,23 @@ SplitState parse_split(const ggml_tensor* t, const py::object& answer, std::size
 }
 
 SplitState split(const ggml_tensor* t, void* data) {
-    const auto* splitter = static_cast<const Splitter*>(data);
+    auto* splitter = static_cast<Splitter*>(data);
     const ggmlpy::GilAcquire acquire;
+    const std::array<std::int64_t, GGML_MAX_DIMS> ne{t->ne[0], t->ne[1], t->ne[2], t->ne[3]};
+    const auto found = splitter->answers.find(t);
+    // A tensor without an address is about to be given memory.
+    const bool known = t->data != nullptr && found != splitter->answers.end() &&
+                       found->second.buffer == t->buffer && found->second.ne == ne;
     try {
-        return parse_split(t, splitter->function(describe_tensor(t), splitter->n_devices),
-                           splitter->n_devices);
+        const SplitState state =
+            parse_split(t, splitter->function(describe_tensor(t), splitter->n_devices), splitter->n_devices);
+        if (known && !same_split(state, found->second.state, splitter->n_devices))
+            bad_split(t, "it is another one than when the tensor was given memory");
+        if (!known) splitter->answers[t] = {t->buffer, ne, state};
+        return state;
     } catch (...) {
         if (!split_error) split_error = std::current_exception();
-        return mirrored();
+        return known ? found->second.state : mirrored();
     }
 }
 
@@ -114,7 +141,7 @@ Device meta_device(std::vector<Device> devices, py::object split_fn) {
     }
     std::vector<ggml_backend_dev_t> handles;
     for (const Device& device : devices) handles.push_back(device.get());
-    auto* splitter = new Splitter{std::move(split_fn), handles.size()};
+    auto* splitter = new Splitter{std::move(split_fn), handles.size(), {}};
     Guard guard;
     return Device(ggml_backend_meta_device(handles.data(), handles.size(), split, splitter),
                   std::move(devices));

@@ -193,6 +193,7 @@ CALLS: dict[str, Callable[[World], object]] = {
     "device_register": lambda w: in_a_process(
         "meta = ggml.meta_device([ggml.device('CPU')], lambda info, n: ggml.SplitAxis.MIRRORED)",
         "ggml.register_device(meta)",
+        "assert ggml.devices()[-1].parts == [ggml.device('CPU')]",
         "assert meta in ggml.devices() and ggml.device(ggml.DeviceType.META) == meta",
     ),
     "meta_device": meta_device,

@@ -107,23 +107,67 @@ def raising_later() -> tuple[ggml.Backend, ggml.Graph, ggml.Tensor, list[bool]]:
     return backend, graph, x, armed
 
 
+def split_then_raising() -> tuple[ggml.Backend, ggml.Tensor, list[bool]]:
+    armed = [False]
+
+    def split(info: SplitInfo, n: int) -> Split:
+        if armed[0]:
+            raise ZeroDivisionError
+        return Split(1, [4, 4])
+
+    backend = ggml.Backend(ggml.meta_device([CPU, CPU], split))
+    ctx = context()
+    x = f32(ctx, 4, 8)
+    ggml.alloc_ctx_tensors(ctx, backend)
+    armed[0] = True
+    return backend, x, armed
+
+
+COUNT = np.arange(32, dtype=np.float32).reshape(8, 4)
+
+
 @case(ZeroDivisionError)
-def split_function_that_raises_later() -> None:
-    # Whichever call asks it first raises, and none after it without asking.
-    backend, graph, x, armed = raising_later()
+def split_function_that_raises_when_a_tensor_is_written() -> None:
+    _, x, armed = split_then_raising()
     try:
-        x.set(np.ones(4, np.float32))
-        backend.compute(graph)
-    except ZeroDivisionError:
+        x.set(COUNT)
+    finally:  # the tensor is as it was split
         armed[0] = False
-        x.set(np.ones(4, np.float32))
+        x.set(COUNT)
+        assert (x.get() == COUNT).all()
+
+
+@case(ZeroDivisionError)
+def split_function_that_raises_when_a_tensor_is_read() -> None:
+    _, x, _ = split_then_raising()
+    x.get()
+
+
+@case(ZeroDivisionError)
+def split_function_that_raises_in_an_asynchronous_copy() -> None:
+    backend, x, _ = split_then_raising()
+    backend.set_async(x, COUNT)
+
+
+@case(ZeroDivisionError)
+def split_function_that_raises_when_a_graph_is_computed() -> None:
+    backend, x, armed = split_then_raising()
+    ctx = context()
+    y = ggml.scale(ctx, x, 2.0)
+    graph = graph_of(ctx, y)
+    try:
+        ggml.Gallocr(backend).alloc_graph(graph)
         backend.compute(graph)
-        raise
-    raise ZeroDivisionError  # ggml had no need to ask again
+    finally:
+        armed[0] = False
+        ggml.Gallocr(backend).alloc_graph(graph)
+        x.set(COUNT)
+        backend.compute(graph)
+        assert (y.get() == 2 * COUNT).all()
 
 
 @case(match="computing on this thread")
-def split_function_that_computes() -> None:
+def split_function_that_uses_the_backend_that_asks() -> None:
     made: list[ggml.Backend] = []
 
     def split(info: SplitInfo, n: int) -> SplitAxis:
@@ -132,18 +176,16 @@ def split_function_that_computes() -> None:
         return SplitAxis.MIRRORED
 
     weights, ctx = context(), context()
-    y = f32(weights, 4)
-    meta = ggml.Backend(ggml.meta_device([CPU, CPU], split))
-    ggml.alloc_ctx_tensors(weights, meta)
-    graph = graph_of(ctx, ggml.scale(ctx, y, 2.0))
-    ggml.Gallocr(meta).alloc_graph(graph)
-    made.append(meta)
-    y.set(np.ones(4, np.float32))
-    meta.compute(graph)
-    raise GgmlError("computing on this thread was not asked for")
+    x = f32(weights, 4)
+    backend = ggml.Backend(ggml.meta_device([CPU, CPU], split))
+    ggml.alloc_ctx_tensors(weights, backend)
+    graph = graph_of(ctx, ggml.scale(ctx, x, 2.0))
+    ggml.Gallocr(backend).alloc_graph(graph)
+    made.append(backend)
+    backend.set_async(x, np.ones(4, np.float32))
 
 
-@case(GgmlError, ValueError)
+@case(ValueError, match="another one than when")
 def split_function_that_changes_its_mind() -> None:
     answers = [Split(1, [4, 4])]
     backend = ggml.Backend(ggml.meta_device([CPU, CPU], lambda info, n: answers[-1]))
@@ -152,7 +194,6 @@ def split_function_that_changes_its_mind() -> None:
     ggml.alloc_ctx_tensors(ctx, backend)
     answers.append(Split(0, [64, 0]))
     x.set(np.zeros((8, 64), np.float32))
-    raise GgmlError("ggml did not ask again")
 
 
 @case()
