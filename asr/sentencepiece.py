@@ -13,13 +13,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from asr.errors import ModelFormatError
-
-NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
+from asr.tokenizer import BYTE, NORMAL
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A vocabulary entry; its index is its id. ``type`` is one of this module's six numbers."""
+    """A vocabulary entry; its index is its id. ``type`` is one of :mod:`asr.tokenizer`'s six numbers."""
 
     text: str
     score: float
