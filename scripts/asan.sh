@@ -17,7 +17,7 @@ trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
 unset SKBUILD_CMAKE_DEFINE
 echo "asan.sh: building with AddressSanitizer"
-CXXFLAGS="-fsanitize=address -fno-omit-frame-pointer -O1 -g1 -w" SKBUILD_CMAKE_BUILD_TYPE=Debug \
+CXXFLAGS="-fsanitize=address -fno-omit-frame-pointer -O0 -g1 -w" SKBUILD_CMAKE_BUILD_TYPE=Debug \
     "$folder/venv/bin/pip" install --quiet --no-cache-dir '.[test]'
 
 # Python itself is not built with it: its runtime has to be there first, and that of C++ for exceptions.

@@ -54,7 +54,6 @@ void PersistentBackend::run(const py::object& cancel) {
     if (!graph_) throw GgmlFailure("there is no graph to run: allocate one first");
     const auto seen = [this] { return requests_at_begin_; };
     exclusive(cancel, seen, [this](Interrupt& interrupt) {
-        Guard guard;
         check_computable(*graph_, backend_->get());
         check_indices(*graph_);
         step(graph_->get(), interrupt);

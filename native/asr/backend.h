@@ -12,6 +12,7 @@
 
 #include "ggml/backend.h"
 #include "ggml/context.h"
+#include "ggml/guard.h"
 #include "ggml/interrupt.h"
 
 namespace asr {
@@ -67,6 +68,7 @@ void PersistentBackend::exclusive(const pybind11::object& cancel, Seen&& seen, B
     backend_->check_process();
     Interrupt interrupt(cancel, cancel_requests_);
     {
+        const ggmlpy::Guard guard;
         const ggmlpy::GilRelease release;
         const ggmlpy::ComputeLocks lock({backend_.get()});
         interrupt.begin(seen());

@@ -46,9 +46,9 @@ void compute(Backend& backend, const std::shared_ptr<Graph>& held, const py::obj
     static const std::atomic<std::uint64_t> no_requests{0};
     Interrupt interrupt(cancel, no_requests);
     try {
+        Guard guard;
         const ggmlpy::GilRelease release;
         const ComputeLocks lock({&backend});
-        Guard guard;
         check_computable(graph, backend.get());
         check_indices(graph);
         const InterruptScope scope(backend, interrupt);
@@ -65,9 +65,9 @@ void compute(Backend& backend, const std::shared_ptr<Graph>& held, const py::obj
 void compute_async(Backend& backend, const std::shared_ptr<Graph>& graph) {
     backend.check_process();
     auto busy = std::make_shared<Busy>(graph);
+    Guard guard;
     const ggmlpy::GilRelease release;
     const ComputeLocks lock({&backend});
-    Guard guard;
     check_computable(*graph, backend.get());
     check_indices(*graph);
     // A CPU is done when the call returns.
@@ -76,9 +76,9 @@ void compute_async(Backend& backend, const std::shared_ptr<Graph>& graph) {
 }
 
 void synchronize(Backend& backend) {
+    Guard guard;
     const ggmlpy::GilRelease release;
     const ComputeLock lock(backend.mutex());
-    Guard guard;
     backend.synchronize();
 }
 
@@ -187,17 +187,17 @@ void bind_backend(py::module_& m) {
             "set_n_threads",
             [](Backend& b, int n_threads) {
                 b.check_process();
+                Guard guard;
                 const ggmlpy::GilRelease release;
                 const ComputeLock lock(b.mutex());
-                Guard guard;
                 b.set_n_threads(n_threads);
             },
             py::arg("n_threads"))
         .def(
             "set_threadpool",
             [](Backend& b, const std::shared_ptr<Threadpool>& pool) {
-                const ComputeLock lock = lock_backend(b);
                 Guard guard;
+                const ComputeLock lock = lock_backend(b);
                 b.set_threadpool(pool);
             },
             py::arg("pool"))

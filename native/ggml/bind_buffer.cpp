@@ -35,7 +35,7 @@ std::shared_ptr<Buffer> alloc_ctx_tensors(const ContextPtr& context, const Buffe
         throw;
     }
     auto buffer = std::make_shared<Buffer>(handle, type);
-    buffer->add_user(buffer, context);
+    buffer->add_user(buffer, context, fresh);
     try {
         raise_split_error();
     } catch (...) {

@@ -9,11 +9,11 @@ namespace py = pybind11;
 namespace ggmlpy {
 namespace {
 
-// Runs `action` under the GIL, which keeps two threads from allocating at once; errors as below.
+// Runs `action`; a split function of a meta device that raised is raised here.
 template <typename Action>
-void with_gil(Action&& action) {
+void guarded(Action&& action) {
     try {
-        Guard guard;
+        const Guard guard;
         action();
     } catch (const GgmlFailure&) {
         raise_split_error();
@@ -22,18 +22,13 @@ void with_gil(Action&& action) {
     raise_split_error();
 }
 
-// Runs `action` without the GIL; a split function of a meta device that raised is raised here.
+// The same without the GIL, which otherwise keeps two threads from allocating at once.
 template <typename Action>
-void without_gil(Action&& action) {
-    try {
+void guarded_without_gil(Action&& action) {
+    guarded([&] {
         const ggmlpy::GilRelease release;
-        Guard guard;
         action();
-    } catch (const GgmlFailure&) {
-        raise_split_error();
-        throw;
-    }
-    raise_split_error();
+    });
 }
 
 }  // namespace
@@ -69,13 +64,13 @@ void bind_graph(py::module_& m) {
         .def(
             "alloc_graph",
             [](const std::shared_ptr<Gallocr>& self, const Graph& graph) {
-                with_gil([&] { allocate(self, graph); });
+                guarded([&] { allocate(self, graph); });
             },
             py::arg("graph"), "Give the graph's tensors memory; the graph before becomes stale.")
         .def(
             "reserve",
             [](Gallocr& self, const Graph& graph) {
-                with_gil([&] {
+                guarded([&] {
                     self.check_idle();
                     graph.context()->check_used();
                     self.reserve(graph.get());
@@ -92,22 +87,22 @@ void bind_graph(py::module_& m) {
              py::arg("graph_size") = GGML_DEFAULT_GRAPH_SIZE, py::arg("parallel") = false,
              py::arg("op_offload") = true)
         .def(
-            "reserve", [](Sched& s, Graph& g) { with_gil([&] { s.reserve(g); }); }, py::arg("graph"))
+            "reserve", [](Sched& s, Graph& g) { guarded([&] { s.reserve(g); }); }, py::arg("graph"))
         .def(
             "alloc_graph",
             [](const std::shared_ptr<Sched>& s, const std::shared_ptr<Graph>& g) {
-                with_gil([&] { s->alloc_graph(s, g); });
+                guarded([&] { s->alloc_graph(s, g); });
             },
             py::arg("graph"))
         .def(
             "compute",
             [](const std::shared_ptr<Sched>& s, const std::shared_ptr<Graph>& g) {
-                if (!s->holds(g)) with_gil([&] { s->alloc_graph(s, g); });
+                if (!s->holds(g)) guarded([&] { s->alloc_graph(s, g); });
                 const Busy busy(g);
-                without_gil([&] { s->compute(s, g); });
+                guarded_without_gil([&] { s->compute(s, g); });
             },
             py::arg("graph"))
-        .def("synchronize", [](Sched& s) { without_gil([&] { s.synchronize(); }); })
+        .def("synchronize", [](Sched& s) { guarded_without_gil([&] { s.synchronize(); }); })
         .def("reset", &Sched::reset)
         .def("set_tensor_backend", &Sched::set_tensor_backend, py::arg("tensor"), py::arg("backend"))
         .def("tensor_backend", &Sched::tensor_backend, py::arg("tensor"))

@@ -24,7 +24,7 @@ void bind_stream(py::module_& m) {
                 e.wait(b);
             },
             py::arg("backend"), "Have a backend's later work wait for the point.")
-        .def("synchronize", &Event::synchronize, py::call_guard<ggmlpy::GilRelease>(),
+        .def("synchronize", &Event::synchronize, py::call_guard<Guard, ggmlpy::GilRelease>(),
              "Wait here until the point is reached.");
     bind_closing(event);
 
@@ -32,6 +32,7 @@ void bind_stream(py::module_& m) {
                                                            "A graph prepared for computing again.");
     plan.def("compute", [](GraphPlan& p) {
         const Busy busy(p.graph());
+        const Guard guard;
         const ggmlpy::GilRelease release;
         p.compute();
     });

@@ -39,6 +39,7 @@ bool is_host(ggml_backend_buffer_type_t type) {
 Buffer::Buffer(ggml_backend_buffer_t handle, BufferType type, std::shared_ptr<const void> memory)
     : type_(std::move(type)), uses_(type_.device.uses()), memory_(std::move(memory)), handle_(handle) {
     if (handle == nullptr) throw GgmlFailure("cannot allocate a device buffer: out of memory");
+    parts_.push_back({handle, type_});
 }
 
 ggml_backend_buffer_t Buffer::get() const {
@@ -47,7 +48,10 @@ ggml_backend_buffer_t Buffer::get() const {
     return handle_.get();
 }
 
-void Buffer::clear(std::uint8_t value) const { clear_bytes(get(), type_, value); }
+void Buffer::clear(std::uint8_t value) const {
+    get();
+    for (const Part& part : parts_) clear_bytes(part.handle, part.type, value);
+}
 
 void Buffer::check_idle() const {
     for (const std::weak_ptr<Context>& user : users_) {
@@ -68,14 +72,30 @@ void Buffer::close() {
 
 void Buffer::forget_tensors() {
     for (const std::weak_ptr<Context>& user : users_) {
-        if (const ContextPtr context = user.lock()) context->forget_buffer(handle_.get());
+        const ContextPtr context = user.lock();
+        for (const Part& part : parts_) {
+            if (context) context->forget_buffer(part.handle);
+        }
     }
     users_.clear();
 }
 
 void Buffer::add_user(const std::shared_ptr<Buffer>& self, const ContextPtr& context) {
-    context->add_buffer(self, handle_.get());
+    for (const Part& part : parts_) context->add_buffer(self, part.handle);
     users_.push_back(context);
+}
+
+void Buffer::add_user(const std::shared_ptr<Buffer>& self, const ContextPtr& context,
+                      const std::vector<ggml_tensor*>& tensors) {
+    if (ggml_backend_buffer_is_multi_buffer(get())) {
+        std::set<ggml_backend_buffer_t> handles;
+        for (const ggml_tensor* t : tensors) {
+            if (t->buffer != nullptr) handles.insert(t->buffer);
+        }
+        parts_.clear();
+        for (ggml_backend_buffer_t handle : handles) parts_.push_back({handle, type_});
+    }
+    add_user(self, context);
 }
 
 void Buffer::place(const std::shared_ptr<Buffer>& self, const Tensor& tensor, std::size_t offset) {
@@ -141,30 +161,13 @@ std::shared_ptr<MultiBuffer> MultiBuffer::make(const std::vector<std::shared_ptr
 MultiBuffer::MultiBuffer(ggml_backend_buffer_t handle, BufferType type,
                          std::vector<std::shared_ptr<Buffer>> children)
     : Buffer(handle, std::move(type)), children_(std::move(children)) {
-    for (const auto& child : children_) child_handles_.push_back(child->get());
-}
-
-void MultiBuffer::clear(std::uint8_t value) const {
-    get();
-    for (std::size_t i = 0; i < children_.size(); ++i) {
-        clear_bytes(child_handles_[i], children_[i]->type(), value);
-    }
+    parts_.clear();
+    for (const auto& child : children_) parts_.push_back({child->get(), child->type()});
 }
 
 void MultiBuffer::close() {
     if (!handle_) return;
-    check_idle();
-    if (shared())
-        throw GgmlFailure("arrays look at this buffer's memory (Tensor.numpy): let go of them first");
-    for (const std::weak_ptr<Context>& user : users_) {
-        const ContextPtr context = user.lock();
-        for (ggml_backend_buffer_t child : child_handles_) {
-            if (context) context->forget_buffer(child);
-        }
-    }
-    users_.clear();
-    handle_.reset();
-    uses_.clear();
+    Buffer::close();
     for (const auto& child : children_) {
         child->uses_.clear();
         child->memory_.reset();

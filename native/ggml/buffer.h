@@ -43,6 +43,10 @@ class Buffer {
     virtual void close();
     // Tensors of `context` lie in it: the context keeps the buffer, which will tell it when it closes.
     void add_user(const std::shared_ptr<Buffer>& self, const ContextPtr& context);
+    // The same for the tensors that got memory now. ggml may have made several buffers, where a device has a
+    // largest size: each tensor then has the handle of its own.
+    void add_user(const std::shared_ptr<Buffer>& self, const ContextPtr& context,
+                  const std::vector<ggml_tensor*>& tensors);
     // A look at the memory from outside, for as long as it lives: close() is refused meanwhile.
     class Share {
       public:
@@ -59,7 +63,7 @@ class Buffer {
     void set_read_only() { read_only_ = true; }
     bool shared() const { return shares_ > 0; }
     // Sets every byte.
-    virtual void clear(std::uint8_t value) const;
+    void clear(std::uint8_t value) const;
     // Places a tensor at an offset; throws when it has memory, does not fit or is not aligned.
     void place(const std::shared_ptr<Buffer>& self, const Tensor& tensor, std::size_t offset);
 
@@ -74,6 +78,12 @@ class Buffer {
     std::vector<Use> uses_;
     std::shared_ptr<const void> memory_;  // freed after the handle
     std::unique_ptr<ggml_backend_buffer, Free> handle_;
+    // What ggml knows the memory by: the handle, or those of the buffers that it consists of.
+    struct Part {
+        ggml_backend_buffer_t handle;
+        BufferType type;
+    };
+    std::vector<Part> parts_;
     std::vector<std::weak_ptr<Context>> users_;
     int shares_ = 0;
     bool read_only_ = false;
@@ -87,12 +97,10 @@ class MultiBuffer : public Buffer {
     MultiBuffer(ggml_backend_buffer_t handle, BufferType type, std::vector<std::shared_ptr<Buffer>> children);
     ~MultiBuffer() override { close(); }
     void close() override;
-    void clear(std::uint8_t value) const override;
     const std::vector<std::shared_ptr<Buffer>>& children() const { return children_; }
 
   private:
     std::vector<std::shared_ptr<Buffer>> children_;
-    std::vector<ggml_backend_buffer_t> child_handles_;
 };
 
 }  // namespace ggmlpy

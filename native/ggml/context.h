@@ -190,15 +190,16 @@ void allocate(const std::shared_ptr<Gallocr>& gallocr, const Graph& graph);
 // overflows, a view that ends behind what it looks at. ggml itself checks less.
 void check_sizes(const ggml_tensor* t);
 
-// Throws GgmlFailure unless every node has memory and the device of `backend` can compute it.
+// Throws GgmlFailure when a node writes into memory that is read-only, such as the map of a file.
+void check_writes(const Graph& graph);
+
+// Throws GgmlFailure unless every node has memory that may be written, and the device of `backend` can
+// compute it.
 void check_computable(const Graph& graph, ggml_backend_t backend);
 
 // Throws GgmlFailure unless every index that an operator of the graph looks up (rows, matrices, states) is
 // known to be in range: ggml would find out on a worker thread, where nothing can be thrown, or not at all.
 void check_indices(const Graph& graph);
-
-// Throws GgmlFailure when a node writes into a file's memory, which is read-only.
-void check_writes(const Graph& graph);
 
 // "name [3, 4]" for messages; ne order.
 std::string describe(const ggml_tensor* t);

@@ -1,4 +1,4 @@
-// Which values an index tensor can hold when its graph runs, and which memory the graph writes to.
+// Which values an index tensor can hold when its graph runs.
 //
 // The kernels look indices up on worker threads: some assert the range there, which ends the process, others
 // do not look. So each is known before: read where it lies, or bounded by the operator that computes it.
@@ -191,21 +191,6 @@ void check_indices(const Graph& graph) {
         if (low || high) {
             throw GgmlFailure(std::string(ggml_op_desc(node)) + ": there is no " + wanted.what + " " +
                               number(low ? range.low : range.high) + " in " + describe(wanted.of));
-        }
-    }
-}
-
-void check_writes(const Graph& graph) {
-    ggml_cgraph* g = graph.get();
-    for (int i = 0; i < ggml_graph_n_nodes(g); ++i) {
-        const ggml_tensor* node = ggml_graph_node(g, i);
-        if (!writes_elsewhere(node)) continue;
-        const ggml_backend_buffer_t buffer = root(node)->buffer;
-        if (buffer == nullptr || ggml_backend_buffer_get_usage(buffer) != GGML_BACKEND_BUFFER_USAGE_WEIGHTS)
-            continue;
-        if (std::strcmp(ggml_backend_buffer_name(buffer), "CPU_Mapped") == 0) {
-            throw GgmlFailure(std::string(ggml_op_desc(node)) + " would write into " + describe(root(node)) +
-                              ", which lies in a file's memory and cannot be written to");
         }
     }
 }

@@ -119,11 +119,11 @@ void Sched::compute(const std::shared_ptr<Sched>& self, const std::shared_ptr<Gr
     graph->context()->check_used();
     if (graph->context()->allocation_is_stale())
         throw GgmlFailure("the graph's memory was given to another graph");
+    check_writes(*graph);
     check_indices(*graph);
     std::vector<Backend*> members;
     for (const auto& backend : backends_) members.push_back(backend.get());
     const ComputeLocks locks(std::move(members));
-    Guard guard;
     const ggml_status status = ggml_backend_sched_graph_compute(get(), graph->get());
     if (status != GGML_STATUS_SUCCESS) {
         throw GgmlFailure(std::string("compute failed: ") + ggml_status_to_string(status));

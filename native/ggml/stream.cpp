@@ -66,7 +66,6 @@ GraphPlan::GraphPlan(std::shared_ptr<Backend> backend, std::shared_ptr<Graph> gr
 void GraphPlan::compute() {
     backend_->check_process();
     const ComputeLocks lock({backend_.get()});
-    Guard guard;
     if (handle_ == nullptr) throw GgmlFailure("this plan was closed");
     if (backend_->n_threads() != n_threads_ || backend_->pools() != pools_) {
         throw GgmlFailure("the backend's threads were changed after this plan was made: make a new plan");
