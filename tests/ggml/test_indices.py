@@ -162,5 +162,10 @@ def test_a_files_memory_is_not_written_to(tmp_path: Path) -> None:
         graph = ggml.Graph(ctx, 16)
         graph.expand(result)
         ggml.Gallocr(backend).alloc_graph(graph)
-        with pytest.raises(ggml.GgmlError, match="cannot be written to"):
+        with pytest.raises(ggml.GgmlError, match="must not be written"):
             backend.compute(graph)
+    ctx = ggml.Context(1 << 18)
+    graph = ggml.Graph(ctx, 16)
+    graph.expand(ggml.scale_inplace(ctx, w, 2.0))
+    with pytest.raises(ggml.GgmlError, match="must not be written"):
+        ggml.Sched([backend]).compute(graph)
