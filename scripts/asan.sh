@@ -29,7 +29,8 @@ export PYTHONMALLOC=malloc
 export ASAN_TESTS=1
 
 if [ $# -eq 0 ]; then
-    set -- tests/ggml/test_{core,tensor,misuse,ownership,meta,ggmlr,gguf,gguf_writer,indices,quantize}.py \
-        tests/asr/test_backend.py tests/asr/test_tensor_parallel.py
+    set -- tests/ggml/test_{contexts,memory,backends,tensor,misuse,ownership,meta,ggmlr,indices,quantize}.py \
+        tests/ggml/test_gguf{,_writer,_refusals,_saving}.py tests/asr/test_backend{,_weights,_threads}.py \
+        tests/asr/test_tensor_parallel.py
 fi
 "$folder/venv/bin/python" -m pytest -q -p no:cacheprovider "$@"

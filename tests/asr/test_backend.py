@@ -1,14 +1,8 @@
-"""The persistent backend: every name of :mod:`asr.backend` and what it promises."""
+"""The persistent backend: what it is, inputs, captures, and calls where they do not belong."""
 
 from __future__ import annotations
 
-import shutil
-import signal
-import subprocess
-import sys
-import threading
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -16,22 +10,10 @@ import pytest
 
 import asr
 import ggml
-from asr.backend import (
-    Backend,
-    Capture,
-    add_graph_input,
-    capture_graph_output,
-    clone_weight,
-    clone_weight_opt,
-    ensure_weights_realized,
-    graph_input_tensor,
-    weight_to_host_f32,
-)
-from asr.loader import ModelLoader
+from asr.backend import Backend, Capture, add_graph_input, capture_graph_output, graph_input_tensor
 from ggml import Type
 
 Array = npt.NDArray[np.float32]
-WEIGHT = "encoder.layers.0.feed_forward1.linear1.weight"
 
 ROWS = np.random.default_rng(3).standard_normal((7, 16)).astype(np.float32)
 MATRIX = np.random.default_rng(4).standard_normal((5, 16)).astype(np.float32)
@@ -48,20 +30,6 @@ def product(backend: Backend, rows: Array = ROWS) -> Array:
 
 def works(backend: Backend) -> bool:
     return np.allclose(product(backend), ROWS @ MATRIX.T, atol=1e-5)
-
-
-def endless(ctx: ggml.Context) -> ggml.Tensor:
-    """A graph that takes half a minute and can be stopped after each of its thousands of nodes."""
-    w = graph_input_tensor(ctx, Type.F32, (512, 512), np.eye(512, dtype=np.float32))
-    x = w
-    for _ in range(4000):
-        x = ggml.mul_mat(ctx, w, x)
-    return x
-
-
-@pytest.fixture
-def loader(gguf_path: Callable[[str], Path]) -> ModelLoader:
-    return ModelLoader(gguf_path("tdt-ctc"))
 
 
 # What it is
@@ -291,230 +259,3 @@ def test_ggml_errors_leave_the_backend_usable() -> None:
         with pytest.raises(ggml.GgmlError):
             backend.compute(build)
         assert works(backend)
-
-
-# Weights
-
-
-def test_clone_weight_is_the_loaders_own_tensor(loader: ModelLoader) -> None:
-    ctx = ggml.Context(1 << 16)
-    free = ctx.free_bytes
-    first = clone_weight(ctx, loader, WEIGHT)
-    assert clone_weight(ctx, loader, WEIGHT) is first
-    assert loader.weight(WEIGHT) is first
-    assert ctx.free_bytes == free
-    assert clone_weight_opt(ctx, loader, WEIGHT) is first
-    assert clone_weight_opt(ctx, loader, "no.such.weight") is None
-    with pytest.raises(KeyError, match=r"no\.such\.weight"):
-        clone_weight(ctx, loader, "no.such.weight")
-    with pytest.raises(KeyError):
-        weight_to_host_f32(loader, "no.such.weight")
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="a mapped file cannot be written there")
-def test_weights_lie_in_the_memory_map(gguf_path: Callable[[str], Path], tmp_path: Path) -> None:
-    path = tmp_path / "model.gguf"
-    shutil.copyfile(gguf_path("tdt-ctc"), path)
-    loader = ModelLoader(path)
-    before = weight_to_host_f32(loader, WEIGHT)
-    place = path.read_bytes().index(before.tobytes())
-    with path.open("r+b") as file:  # no truncation: the map sees the file itself
-        file.seek(place)
-        file.write((before + 1).tobytes())
-    assert np.array_equal(weight_to_host_f32(loader, WEIGHT), before + 1)
-
-
-def test_realising_weights_is_idempotent(loader: ModelLoader) -> None:
-    ensure_weights_realized(loader)
-    weight = loader.weight(WEIGHT)
-    ensure_weights_realized(loader)
-    loader.realize_weights()
-    assert loader.weight(WEIGHT) is weight
-
-
-def test_weights_are_realised_once_by_many_threads(loader: ModelLoader) -> None:
-    found: list[ggml.Tensor] = []
-    threads = [threading.Thread(target=lambda: found.append(loader.weight(WEIGHT))) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-    assert len(found) == 8
-    assert all(weight is found[0] for weight in found)
-
-
-def test_weights_outlive_their_loader(loader: ModelLoader) -> None:
-    backend = Backend(1)
-    expected = weight_to_host_f32(loader, WEIGHT)
-    weight = loader.weight(WEIGHT)
-    del loader
-    assert np.array_equal(weight.to_float32(), expected)
-    assert np.array_equal(backend.compute(lambda ctx: ggml.scale(ctx, weight, 2.0)), 2 * expected)
-
-
-# Threads, cancelling, signals
-
-
-def test_compute_from_several_threads() -> None:
-    backend = Backend(2)
-    good: list[bool] = []
-
-    def work(seed: int) -> None:
-        for n in range(1, 40):
-            rows = np.random.default_rng(seed * 100 + n).standard_normal((n, 16)).astype(np.float32)
-            good.append(np.allclose(product(backend, rows), rows @ MATRIX.T, atol=1e-5))
-
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert len(good) == 4 * 39
-    assert all(good)
-    assert backend.graphs_run == 4 * 39
-
-
-@pytest.mark.parametrize("n_threads", [1, 2])
-def test_cancel_from_another_thread(n_threads: int) -> None:
-    backend = Backend(n_threads)
-    timer = threading.Timer(0.1, backend.cancel)
-    timer.start()
-    with pytest.raises(asr.Cancelled):
-        backend.compute(endless)
-    timer.join()
-    assert works(backend)
-
-
-def test_cancel_while_the_graph_is_built() -> None:
-    backend = Backend(1)
-
-    def build(ctx: ggml.Context) -> ggml.Tensor:
-        backend.cancel()
-        return endless(ctx)
-
-    with pytest.raises(asr.Cancelled):
-        backend.compute(build)
-    assert works(backend)
-
-
-def test_cancel_when_nothing_runs_is_forgotten() -> None:
-    backend = Backend(1)
-    backend.cancel()
-    assert works(backend)
-
-
-def test_cancel_event() -> None:
-    backend = Backend(2)
-    event = threading.Event()
-    timer = threading.Timer(0.1, event.set)
-    timer.start()
-    with pytest.raises(asr.Cancelled):
-        backend.compute(endless, cancel=event)
-    timer.join()
-    with pytest.raises(asr.Cancelled):
-        backend.compute(endless, cancel=event)
-    assert works(backend)
-
-
-def test_cancel_signal_that_raises() -> None:
-    class Broken:
-        def is_set(self) -> bool:
-            raise OSError("the line is dead")
-
-    backend = Backend(1)
-    with pytest.raises(OSError, match="the line is dead"):
-        backend.compute(endless, cancel=Broken())
-    assert works(backend)
-
-
-def python(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", script, *arguments], capture_output=True, text=True, timeout=60
-    )
-
-
-SCRIPT = """
-import os, signal, sys, threading
-import numpy as np
-import ggml, asr
-from asr.backend import Backend, graph_input_tensor
-def build(n, size=512):
-    def f(ctx):
-        w = graph_input_tensor(ctx, ggml.Type.F32, (size, size), np.eye(size, dtype=np.float32))
-        x = w
-        for _ in range(n):
-            x = ggml.mul_mat(ctx, w, x)
-        return x
-    return f
-backend = Backend(2)
-"""
-
-
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs setitimer")
-def test_ctrl_c_stops_a_computation() -> None:
-    run = python(
-        SCRIPT
-        + """
-signal.signal(signal.SIGALRM, lambda *a: signal.raise_signal(signal.SIGINT))
-signal.setitimer(signal.ITIMER_REAL, 0.2)
-try:
-    backend.compute(build(4000, 1024))  # runs for minutes, longer than this process may
-except KeyboardInterrupt:
-    print("stopped", backend.compute(build(1)).trace())
-"""
-    )
-    assert (run.returncode, run.stdout, run.stderr) == (0, "stopped 512.0\n", "")
-
-
-needs_fork = pytest.mark.skipif(sys.platform != "linux", reason="needs a safe fork")
-
-
-@needs_fork
-def test_use_after_fork_raises() -> None:
-    run = python(
-        SCRIPT
-        + """
-backend.compute(build(1))
-model = asr.load_model(sys.argv[1], n_threads=2)
-model.encode(np.random.default_rng(1).standard_normal(16000).astype(np.float32))
-pid = os.fork()
-if pid == 0:
-    noise = np.random.default_rng(1).standard_normal(16000).astype(np.float32)
-    uses = [lambda: backend.compute(build(1)), lambda: backend.set_n_threads(1),
-            lambda: model.encode(noise), lambda: model.transcribe(noise)]
-    for use in uses:
-        try:
-            use()
-        except asr.ForkedProcessError as error:
-            assert "os.fork" in str(error)
-        else:
-            os._exit(1)
-    sys.exit(3)  # an orderly end: what the child inherited is destroyed
-_, status = os.waitpid(pid, 0)
-print(os.waitstatus_to_exitcode(status), backend.compute(build(1)).trace())
-""",
-        MODEL_NAME,
-    )
-    assert (run.returncode, run.stdout, run.stderr) == (0, "3 512.0\n", "")
-
-
-MODEL_NAME = "tiny-commands-en"
-
-
-@needs_fork
-def test_transcribe_in_a_forked_worker() -> None:
-    run = python(
-        """
-import multiprocessing, sys
-import numpy as np
-import asr
-noise = 0.1 * np.random.default_rng(1).standard_normal(16000).astype(np.float32)
-def work(seed, n_threads=1):
-    return asr.transcribe(noise, n_threads=n_threads).text
-expected = work(0, n_threads=2)
-with multiprocessing.get_context("fork").Pool(2) as pool:
-    texts = pool.map(work, range(4))
-print(texts == [expected] * 4)
-"""
-    )
-    assert (run.returncode, run.stdout) == (0, "True\n"), run.stderr
