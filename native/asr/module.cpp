@@ -9,6 +9,7 @@
 #include "asr/backend.h"
 #include "asr/ctc.h"
 #include "asr/log_mel.h"
+#include "asr/operators.h"
 #include "asr/transducer.h"
 #include "ggml/bind.h"
 
@@ -139,6 +140,7 @@ PYBIND11_MODULE(_core, m) {
             },
             py::arg("samples"), py::arg("n_threads") = 1, "[n] -> [n // hop_length, n_mels]");
 
+    asr::bind_operators(m);
     m.def("ctc_greedy", decode_ctc, py::arg("logits"), py::arg("blank"),
           "[T, classes] -> ids, frames, durations, confidence");
 }

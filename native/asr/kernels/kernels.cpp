@@ -1,0 +1,86 @@
+#include "asr/kernels/kernels.h"
+
+#include <atomic>
+#include <new>
+#include <stdexcept>
+
+namespace asr {
+
+// Each is there when the kernels were compiled for the set.
+namespace avx512 {
+extern const Kernels kernels;
+}
+namespace avx2 {
+extern const Kernels kernels;
+}
+namespace neon {
+extern const Kernels kernels;
+}
+namespace reference {
+extern const Kernels kernels;
+}
+
+namespace {
+
+std::vector<const Kernels*> find_sets() {
+    std::vector<const Kernels*> sets;
+#if defined(ASR_HAS_AVX512)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
+        sets.push_back(&avx512::kernels);
+    }
+#endif
+#if defined(ASR_HAS_AVX2)
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) sets.push_back(&avx2::kernels);
+#endif
+#if defined(ASR_HAS_NEON)
+    sets.push_back(&neon::kernels);
+#endif
+    sets.push_back(&reference::kernels);
+    return sets;
+}
+
+std::atomic<const Kernels*> chosen{nullptr};
+
+struct Memory {
+    float* data = nullptr;
+    std::size_t size = 0;
+    ~Memory() { release(); }
+    void release() { ::operator delete(data, std::align_val_t{64}); }
+};
+
+}  // namespace
+
+const std::vector<const Kernels*>& kernel_sets() {
+    static const std::vector<const Kernels*> sets = find_sets();
+    return sets;
+}
+
+const Kernels& kernels() {
+    const Kernels* set = chosen.load(std::memory_order_relaxed);
+    return set != nullptr ? *set : *kernel_sets().front();
+}
+
+void use_kernels(const std::string& name) {
+    for (const Kernels* set : kernel_sets()) {
+        if (name == set->name) {
+            chosen = set;
+            return;
+        }
+    }
+    throw std::invalid_argument("there are no kernels named '" + name + "' for this processor");
+}
+
+float* scratch(std::size_t floats) {
+    thread_local Memory memory;
+    if (memory.size < floats) {
+        memory.release();
+        memory.data = nullptr;
+        memory.size = 0;
+        memory.data = static_cast<float*>(::operator new(floats * sizeof(float), std::align_val_t{64}));
+        memory.size = floats;
+    }
+    return memory.data;
+}
+
+}  // namespace asr

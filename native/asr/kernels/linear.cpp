@@ -1,0 +1,305 @@
+// Linear layers: a matrix product over weights of any type, with the layer norm in front and what follows.
+//
+// Weights are unpacked a block of rows at a time, straight from where they are stored. Frames are transposed
+// into tiles, so that a vector holds the same feature of neighbouring frames; each output is one sum in the
+// order of the features, whatever the number of threads.
+
+#include "asr/kernels/kernels.h"
+#include "asr/kernels/set.h"
+#include "asr/kernels/simd.h"
+
+namespace asr::ASR_SET {
+namespace {
+
+constexpr int kRows = kRegisters == 32 && kWidth == 16 ? 12 : 6;   // weights in a register tile
+constexpr int kVectors = kRegisters == 32 && kWidth == 4 ? 4 : 2;  // times vectors of frames
+constexpr std::int64_t kTile = kVectors * kWidth;                  // frames in a tile
+constexpr std::int64_t kDepth = 512;                               // features at a time
+constexpr std::int64_t kStride = kDepth + 16;                      // not a power of two: cache sets
+constexpr std::int64_t kBlock = 48;                                // rows unpacked at a time
+constexpr std::int64_t kFrames = 256;                              // frames packed at a time
+constexpr std::int64_t kFew = 6;                                   // frames not worth a tile
+
+static_assert(kBlock % kRows == 0 && kFrames % kTile == 0);
+
+std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
+std::int64_t round_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
+
+void normalise(const Linear& op, const float* x, float* to) {
+    const std::int64_t n = op.n_in, whole = n - n % kWidth;
+    Vector total = {};
+    for (std::int64_t i = 0; i < whole; i += kWidth) total += load(x + i);
+    float mean = sum(total);
+    for (std::int64_t i = whole; i < n; ++i) mean += x[i];
+    mean /= static_cast<float>(n);
+    Vector squares = {};
+    for (std::int64_t i = 0; i < whole; i += kWidth) {
+        const Vector d = load(x + i) - mean;
+        squares += d * d;
+    }
+    float variance = sum(squares);
+    for (std::int64_t i = whole; i < n; ++i) variance += (x[i] - mean) * (x[i] - mean);
+    variance /= static_cast<float>(n);
+    const float scale = 1.0F / __builtin_sqrtf(variance + op.norm_eps);
+    for (std::int64_t i = 0; i < whole; i += kWidth) {
+        store(to + i, (load(x + i) - mean) * scale * load(op.norm_weight + i) + load(op.norm_bias + i));
+    }
+    for (std::int64_t i = whole; i < n; ++i)
+        to[i] = (x[i] - mean) * scale * op.norm_weight[i] + op.norm_bias[i];
+}
+
+// A frame as the product takes it: itself, or its norm in `room`.
+const float* frame(const Linear& op, std::int64_t t, float* room) {
+    const float* x = op.x + t * op.x_stride;
+    if (op.norm_weight == nullptr) return x;
+    normalise(op, x, room);
+    return room;
+}
+
+// Frames [first, first + count) into tiles: for each block of kDepth features, for each tile, [feature,
+// frame].
+void pack(const Linear& op, std::int64_t first, std::int64_t count, float* packed, float* room) {
+    const std::int64_t n = op.n_in, padded = round_up(count, kTile);
+    for (std::int64_t t = 0; t < padded; t += 4) {
+        const float* rows[4];
+        for (int i = 0; i < 4; ++i) {
+            // What is computed for frames that are not there is thrown away.
+            rows[i] = frame(op, first + smaller(t + i, count - 1), room + i * round_up(n, 16));
+        }
+        for (std::int64_t k0 = 0; k0 < n; k0 += kDepth) {
+            const std::int64_t depth = smaller(kDepth, n - k0);
+            float* to = packed + k0 * padded + (t / kTile * depth) * kTile + t % kTile;
+            std::int64_t k = 0;
+            for (; k + 4 <= depth; k += 4) {
+                Four a = load4(rows[0] + k0 + k), b = load4(rows[1] + k0 + k);
+                Four c = load4(rows[2] + k0 + k), d = load4(rows[3] + k0 + k);
+                transpose(a, b, c, d);
+                store4(to + k * kTile, a);
+                store4(to + (k + 1) * kTile, b);
+                store4(to + (k + 2) * kTile, c);
+                store4(to + (k + 3) * kTile, d);
+            }
+            for (; k < depth; ++k) {
+                for (int i = 0; i < 4; ++i) to[k * kTile + i] = rows[i][k0 + k];
+            }
+        }
+    }
+}
+
+// A block of ggml's q8_0: a scale and 32 values of 8 bits.
+void unpack_q8_0(const char* blocks, float* to, std::int64_t n) {
+    for (std::int64_t i = 0; i < n; i += 32, blocks += 34) {
+        const float scale = load_half(blocks);
+        for (int j = 0; j < 32; j += kWidth) store(to + i + j, load_bytes(blocks + 2 + j) * scale);
+    }
+}
+
+// Values [k0, k0 + n) of a row; k0 is a multiple of kDepth.
+void unpack_row(const Linear& op, const Linear::Part& part, std::int64_t row, std::int64_t k0, std::int64_t n,
+                float* to) {
+    const char* from = part.weight + row * part.row_bytes;
+    if (part.unpack == nullptr) {
+        std::memcpy(to, from + k0 * 4, static_cast<std::size_t>(n) * 4);
+        return;
+    }
+    // Blocks of every type divide kDepth, and a row.
+    from += part.row_bytes * k0 / op.n_in;
+    if (part.is_q8_0) {
+        unpack_q8_0(from, to, n);
+    } else {
+        part.unpack(from, to, n);
+    }
+}
+
+// sums[row][frame] (+)= weights[row][k] * frames[k][frame] for kRows rows and Vectors vectors of frames.
+template <int Vectors>
+void multiply(const float* weights, const float* frames, std::int64_t depth, float* sums, std::int64_t stride,
+              bool first) {
+    Vector s[kRows][Vectors];
+    for (int r = 0; r < kRows; ++r) {
+        for (int v = 0; v < Vectors; ++v) s[r][v] = first ? Vector{} : load(sums + r * stride + v * kWidth);
+    }
+    for (std::int64_t k = 0; k < depth; ++k) {
+        Vector x[Vectors];
+        for (int v = 0; v < Vectors; ++v) x[v] = load(frames + k * kTile + v * kWidth);
+        for (int r = 0; r < kRows; ++r) {
+            const float w = weights[r * kStride + k];
+            for (int v = 0; v < Vectors; ++v) s[r][v] += w * x[v];
+        }
+    }
+    for (int r = 0; r < kRows; ++r) {
+        for (int v = 0; v < Vectors; ++v) store(sums + r * stride + v * kWidth, s[r][v]);
+    }
+}
+
+void activate(const Linear& op, float* sums, std::int64_t n, float bias) {
+    for (std::int64_t t = 0; t < n; t += kWidth) {
+        Vector v = load(sums + t) + bias;
+        if (op.activation == Activation::silu) v = silu(v);
+        if (op.activation == Activation::relu) v = larger(v, Vector{});
+        store(sums + t, v);
+    }
+}
+
+// The rows of results that a thread makes: `rows` of them from `row` on, of one part. When gated, the gate of
+// each is computed beside it.
+struct Rows {
+    int part;
+    std::int64_t row, rows;
+};
+
+std::int64_t results(const Linear& op) {
+    return op.activation == Activation::gated ? op.n_out / 2 : op.n_out;
+}
+
+// [row, frame] in `sums` becomes [frame, row] in y, from frame `first` on.
+void write(const Linear& op, const Rows& block, std::int64_t first, std::int64_t count, const float* sums,
+           std::int64_t stride) {
+    const std::int64_t column = block.part * results(op) + block.row;
+    for (std::int64_t t = 0; t < count; t += 4) {
+        const int here = static_cast<int>(smaller(4, count - t));
+        std::int64_t r = 0;
+        for (; r + 4 <= block.rows; r += 4) {
+            Four f[4];
+            for (int i = 0; i < 4; ++i) f[i] = load4(sums + (r + i) * stride + t);
+            transpose(f[0], f[1], f[2], f[3]);
+            for (int i = 0; i < here; ++i) {
+                Four y = f[i] * op.scale;
+                if (op.residual != nullptr)
+                    y += load4(op.residual + (first + t + i) * op.residual_stride + column + r);
+                store4(op.y + (first + t + i) * op.y_stride + column + r, y);
+            }
+        }
+        for (; r < block.rows; ++r) {
+            for (int i = 0; i < here; ++i) {
+                float y = sums[r * stride + t + i] * op.scale;
+                if (op.residual != nullptr)
+                    y += op.residual[(first + t + i) * op.residual_stride + column + r];
+                op.y[(first + t + i) * op.y_stride + column + r] = y;
+            }
+        }
+    }
+}
+
+void finish(const Linear& op, const Rows& block, std::int64_t padded, float* sums, std::int64_t gates) {
+    const float* bias = op.parts[block.part].bias;
+    for (std::int64_t r = 0; r < block.rows; ++r) {
+        float* row = sums + r * padded;
+        activate(op, row, padded, bias != nullptr ? bias[block.row + r] : 0.0F);
+        if (op.activation != Activation::gated) continue;
+        const float* gate = sums + (gates + r) * padded;
+        const float gate_bias = bias != nullptr ? bias[results(op) + block.row + r] : 0.0F;
+        for (std::int64_t t = 0; t < padded; t += kWidth) {
+            store(row + t, load(row + t) * sigmoid(load(gate + t) + gate_bias));
+        }
+    }
+}
+
+// Sums of some rows over the packed frames; row i of the block is row `of(i)` of the weights.
+void product(const Linear& op, const Rows& block, const float* packed, std::int64_t padded, float* weights,
+             float* sums, std::int64_t gates) {
+    const Linear::Part& part = op.parts[block.part];
+    const bool gated = op.activation == Activation::gated;
+    const std::int64_t used = gated ? gates + block.rows : block.rows;
+    for (std::int64_t k0 = 0; k0 < op.n_in; k0 += kDepth) {
+        const std::int64_t depth = smaller(kDepth, op.n_in - k0);
+        for (std::int64_t r = 0; r < block.rows; ++r) {
+            unpack_row(op, part, block.row + r, k0, depth, weights + r * kStride);
+            if (gated) {
+                unpack_row(op, part, results(op) + block.row + r, k0, depth, weights + (gates + r) * kStride);
+            }
+        }
+        for (std::int64_t t = 0; t < padded; t += kTile) {
+            const float* tile = packed + k0 * padded + t * depth;
+            for (std::int64_t r = 0; r < used; r += kRows) {
+                float* to = sums + r * padded + t;
+                multiply<kVectors>(weights + r * kStride, tile, depth, to, padded, k0 == 0);
+            }
+        }
+    }
+}
+
+// The part of the results that thread ith computes, in units of `unit` rows.
+template <typename Body>
+void my_rows(const Linear& op, int ith, int nth, std::int64_t unit, std::int64_t most, Body&& body) {
+    const std::int64_t per_part = (results(op) + unit - 1) / unit, units = per_part * op.n_parts;
+    std::int64_t at = units * ith / nth;
+    const std::int64_t end = units * (ith + 1) / nth;
+    while (at < end) {
+        const int part = static_cast<int>(at / per_part);
+        const std::int64_t first = at % per_part;
+        const std::int64_t n = smaller(smaller(most / unit, end - at), per_part - first);
+        const std::int64_t row = first * unit;
+        body(Rows{part, row, smaller(n * unit, results(op) - row)});
+        at += n;
+    }
+}
+
+// One to kFew frames: each row is unpacked and multiplied with all of them.
+void few_frames(const Linear& op, int ith, int nth) {
+    const std::int64_t n = op.n_in, width = round_up(n, 16), count = op.n_frames;
+    float* memory = scratch(static_cast<std::size_t>((count + 1) * width));
+    const float* x[kFew];
+    for (std::int64_t t = 0; t < count; ++t) x[t] = frame(op, t, memory + t * width);
+    float* room = memory + count * width;
+    const auto dot = [&](const Linear::Part& part, std::int64_t row, float* out) {
+        const float* w = room;
+        if (part.unpack == nullptr) {
+            w = reinterpret_cast<const float*>(part.weight + row * part.row_bytes);
+        } else {
+            unpack_row(op, part, row, 0, n, room);
+        }
+        for (std::int64_t t = 0; t < count; ++t) {
+            Vector s[4] = {};
+            std::int64_t k = 0;
+            for (; k + 4 * kWidth <= n; k += 4 * kWidth) {
+                for (int i = 0; i < 4; ++i) s[i] += load(w + k + i * kWidth) * load(x[t] + k + i * kWidth);
+            }
+            for (; k + kWidth <= n; k += kWidth) s[0] += load(w + k) * load(x[t] + k);
+            out[t] = sum((s[0] + s[1]) + (s[2] + s[3]));
+            for (; k < n; ++k) out[t] += w[k] * x[t][k];
+            if (part.bias != nullptr) out[t] += part.bias[row];
+        }
+    };
+    my_rows(op, ith, nth, 1, op.n_out, [&](const Rows& block) {
+        const Linear::Part& part = op.parts[block.part];
+        for (std::int64_t r = block.row; r < block.row + block.rows; ++r) {
+            float out[kWidth > kFew ? kWidth : 8] = {}, gate[kWidth > kFew ? kWidth : 8] = {};
+            dot(part, r, out);
+            if (op.activation == Activation::gated) dot(part, results(op) + r, gate);
+            for (std::int64_t t = 0; t < count; ++t) {
+                Vector v = broadcast(out[t]);
+                if (op.activation == Activation::gated) v = v * sigmoid(broadcast(gate[t]));
+                if (op.activation == Activation::silu) v = silu(v);
+                if (op.activation == Activation::relu) v = larger(v, Vector{});
+                const std::int64_t column = block.part * results(op) + r;
+                float y = v[0] * op.scale;
+                if (op.residual != nullptr) y += op.residual[t * op.residual_stride + column];
+                op.y[t * op.y_stride + column] = y;
+            }
+        }
+    });
+}
+
+}  // namespace
+
+void linear(const Linear& op, int ith, int nth) {
+    if (op.n_frames <= kFew) return few_frames(op, ith, nth);
+    const bool gated = op.activation == Activation::gated;
+    const std::int64_t gates = gated ? kBlock / 2 : 0;  // where the gates begin in a block
+    for (std::int64_t first = 0; first < op.n_frames; first += kFrames) {
+        const std::int64_t count = smaller(kFrames, op.n_frames - first), padded = round_up(count, kTile);
+        float* packed = scratch(static_cast<std::size_t>(padded * op.n_in + kBlock * kStride +
+                                                         kBlock * padded + 4 * round_up(op.n_in, 16)));
+        float* weights = packed + padded * op.n_in;
+        float* sums = weights + kBlock * kStride;
+        pack(op, first, count, packed, sums + kBlock * padded);
+        my_rows(op, ith, nth, kRows, gated ? kBlock / 2 : kBlock, [&](const Rows& block) {
+            product(op, block, packed, padded, weights, sums, gates);
+            finish(op, block, padded, sums, gates);
+            write(op, block, first, count, sums, padded);
+        });
+    }
+}
+
+}  // namespace asr::ASR_SET

@@ -1,0 +1,13 @@
+// The table of the kernels of one instruction set.
+
+#include "asr/kernels/set.h"
+
+#define ASR_STRING_OF(name) #name
+#define ASR_STRING(name) ASR_STRING_OF(name)
+
+namespace asr::ASR_SET {
+
+extern const Kernels kernels;
+const Kernels kernels = {ASR_STRING(ASR_SET), linear};
+
+}  // namespace asr::ASR_SET

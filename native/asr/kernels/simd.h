@@ -1,0 +1,125 @@
+// Vectors of floats for the kernels, as wide as the instruction set that a file is compiled for.
+//
+// Every kernel is compiled several times, once for each set (CMakeLists.txt), with ASR_SET naming the set and
+// the namespace. So a kernel's file must not instantiate templates of the standard library: the linker keeps
+// one copy of each, perhaps that of a set which the processor does not have.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#if defined(__AVX__)
+#include <immintrin.h>
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
+#endif
+
+namespace asr::ASR_SET {
+
+#if defined(__AVX512F__)
+inline constexpr int kWidth = 16;  // floats in a vector
+inline constexpr int kRegisters = 32;
+#elif defined(__AVX__)
+inline constexpr int kWidth = 8;
+inline constexpr int kRegisters = 16;
+#else
+inline constexpr int kWidth = 4;
+inline constexpr int kRegisters = 32;  // NEON
+#endif
+
+typedef float Vector __attribute__((vector_size(kWidth * 4)));
+typedef std::int32_t Integers __attribute__((vector_size(kWidth * 4)));
+typedef float Four __attribute__((vector_size(16)));
+
+inline Vector load(const float* from) {
+    Vector v;
+    std::memcpy(&v, from, sizeof(v));
+    return v;
+}
+inline void store(float* to, Vector v) { std::memcpy(to, &v, sizeof(v)); }
+inline Four load4(const float* from) {
+    Four v;
+    std::memcpy(&v, from, sizeof(v));
+    return v;
+}
+inline void store4(float* to, Four v) { std::memcpy(to, &v, sizeof(v)); }
+inline Vector broadcast(float value) { return Vector{} + value; }
+
+// Signed bytes, and halves, as floats. GCC makes many instructions of a conversion it finds itself.
+inline Vector load_bytes(const char* from) {
+#if defined(__AVX512F__)
+    return reinterpret_cast<Vector>(
+        _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)))));
+#elif defined(__AVX__)
+    return reinterpret_cast<Vector>(
+        _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)))));
+#else
+    typedef std::int8_t Bytes __attribute__((vector_size(kWidth)));
+    Bytes bytes;
+    std::memcpy(&bytes, from, sizeof(bytes));
+    return __builtin_convertvector(bytes, Vector);
+#endif
+}
+inline float load_half(const char* from) {
+#if defined(__AVX__)
+    std::uint16_t bits;
+    std::memcpy(&bits, from, sizeof(bits));
+    return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits)));
+#else
+    _Float16 half;
+    std::memcpy(&half, from, sizeof(half));
+    return static_cast<float>(half);
+#endif
+}
+
+inline Vector larger(Vector a, Vector b) { return a > b ? a : b; }
+
+inline float sum(Vector v) {
+    float total = 0;
+    for (int i = 0; i < kWidth; ++i) total += v[i];
+    return total;
+}
+inline float largest(Vector v) {
+    float most = v[0];
+    for (int i = 1; i < kWidth; ++i) most = v[i] > most ? v[i] : most;
+    return most;
+}
+
+// e^x to 2 units in the last place; 0 below -87.3, infinity above 88.7.
+inline Vector exp(Vector x) {
+    const Vector low = broadcast(-87.3F), high = broadcast(88.7F);
+    const Vector inside = larger(x, low) < high ? larger(x, low) : high;
+    // x = n ln 2 + r with |r| <= ln 2 / 2; adding 1.5 * 2^23 rounds to an integer.
+    const Vector magic = broadcast(12582912.0F);
+    const Vector n = (inside * 1.44269504F + magic) - magic;
+    const Vector r = (inside - n * 0.693359375F) + n * 2.12194440e-4F;
+    Vector p = broadcast(1.9875691500e-4F);
+    p = p * r + 1.3981999507e-3F;
+    p = p * r + 8.3334519073e-3F;
+    p = p * r + 4.1665795894e-2F;
+    p = p * r + 1.6666665459e-1F;
+    p = p * r + 5.0000001201e-1F;
+    p = (p * r) * r + r + 1.0F;
+    const Integers exponent = (__builtin_convertvector(n, Integers) + 127) << 23;
+    Vector scale;
+    std::memcpy(&scale, &exponent, sizeof(scale));
+    const Vector y = p * scale;
+    return x < low ? Vector{} : (x > high ? broadcast(__builtin_inff()) : y);
+}
+
+inline Vector sigmoid(Vector x) { return 1.0F / (1.0F + exp(-x)); }
+inline Vector silu(Vector x) { return x * sigmoid(x); }
+
+// Columns become rows: four rows of four.
+inline void transpose(Four& a, Four& b, Four& c, Four& d) {
+    const Four ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5),
+               ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    const Four cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5),
+               cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    a = __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5);
+    b = __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7);
+    c = __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5);
+    d = __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
+}
+
+}  // namespace asr::ASR_SET

@@ -1,0 +1,69 @@
+// What every operator does: check its tensors, add a node to the graph, find the tensors again when it runs.
+#pragma once
+
+#include <cstring>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "ggml/context.h"
+#include "ggml/guard.h"
+
+namespace asr {
+
+using ggmlpy::Context;
+using ggmlpy::ContextPtr;
+using ggmlpy::GgmlFailure;
+using ggmlpy::Tensor;
+
+// Options of an operator travel in the node's one pointer for its user: nothing is allocated for them.
+template <typename Options>
+void* to_userdata(const Options& options) {
+    static_assert(sizeof(Options) <= sizeof(void*));
+    void* out = nullptr;
+    std::memcpy(&out, &options, sizeof(options));
+    return out;
+}
+
+template <typename Options>
+Options from_userdata(void* userdata) {
+    Options options;
+    std::memcpy(&options, &userdata, sizeof(options));
+    return options;
+}
+
+inline void require(bool holds, const char* op, const std::string& what) {
+    if (!holds) throw GgmlFailure(std::string(op) + ": " + what);
+}
+
+// A float32 tensor whose rows are contiguous.
+inline void require_rows(const ggml_tensor* t, const char* op, const char* name) {
+    require(t->type == GGML_TYPE_F32 && t->nb[0] == sizeof(float), op,
+            std::string(name) + " " + ggmlpy::describe(t) + " must be float32 with contiguous rows");
+}
+
+// A contiguous float32 tensor of n values.
+inline void require_vector(const ggml_tensor* t, std::int64_t n, const char* op, const char* name) {
+    require(t->type == GGML_TYPE_F32 && ggml_is_contiguous(t) && ggml_nelements(t) == n, op,
+            std::string(name) + " " + ggmlpy::describe(t) + " must be float32 of " + std::to_string(n) +
+                " values");
+}
+
+inline const float* floats(const ggml_tensor* t) {
+    return t != nullptr ? static_cast<const float*>(t->data) : nullptr;
+}
+
+// The node that computes float32 [ne0, ne1, ne2] from `sources` with `compute` on all threads.
+inline Tensor add_node(Context& context, std::initializer_list<std::int64_t> ne,
+                       const std::vector<const Tensor*>& sources, ggml_custom_op_t compute, void* userdata) {
+    std::int64_t size[4] = {1, 1, 1, 1};
+    std::copy(ne.begin(), ne.end(), size);
+    std::vector<ggml_tensor*> raw;
+    for (const Tensor* t : sources) raw.push_back(context.use(*t));
+    const ggmlpy::Guard guard;
+    return context.wrap(ggml_custom_4d(context.get(), GGML_TYPE_F32, size[0], size[1], size[2], size[3],
+                                       raw.data(), static_cast<int>(raw.size()), compute, GGML_N_TASKS_MAX,
+                                       userdata));
+}
+
+}  // namespace asr
