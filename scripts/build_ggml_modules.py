@@ -57,6 +57,21 @@ BLOCK
 #endif
 """
 
+# A descriptor set of ggml has 12 bindings, and a dispatch writes those that its shader reads. The others keep
+# what an earlier graph left there, perhaps a buffer that is gone. Vulkan allows that; lavapipe of Mesa 22.3
+# nevertheless takes a reference to each of them, that is, counts in freed memory.
+DISPATCH_WRITES = """\
+    vk::WriteDescriptorSet write_descriptor_set{ descriptor_set, 0, 0, pipeline->parameter_count, \
+vk::DescriptorType::eStorageBuffer, nullptr, descriptor_buffer_infos.begin() };
+"""
+DISPATCH_WRITES_ALL = """\
+    std::array<vk::DescriptorBufferInfo, MAX_PARAMETER_COUNT> bindings;
+    bindings.fill(*descriptor_buffer_infos.begin());
+    std::copy(descriptor_buffer_infos.begin(), descriptor_buffer_infos.end(), bindings.begin());
+    vk::WriteDescriptorSet write_descriptor_set{ descriptor_set, 0, 0, MAX_PARAMETER_COUNT, \
+vk::DescriptorType::eStorageBuffer, nullptr, bindings.data() };
+"""
+
 
 def run(*command: str | Path) -> None:
     print("+", *command, flush=True)
@@ -106,6 +121,15 @@ def patch_vulkan(source: Path) -> None:
     path.write_text(patched, encoding="utf-8")
 
 
+def patch_descriptors(source: Path) -> None:
+    """Let each dispatch write every binding of its descriptor set, for lavapipe of Mesa 22.3."""
+    path = source / "src" / "ggml-vulkan" / "ggml-vulkan.cpp"
+    text = path.read_text(encoding="utf-8")
+    if (count := text.count(DISPATCH_WRITES)) != 1:
+        raise SystemExit(f"{path}: expected one place that writes descriptors, found {count}")
+    path.write_text(text.replace(DISPATCH_WRITES, DISPATCH_WRITES_ALL), encoding="utf-8")
+
+
 def options(modules: Sequence[str], llamafile: bool) -> list[str]:
     chosen = [*COMMON, f"-DGGML_LLAMAFILE={'ON' if llamafile else 'OFF'}"]
     chosen += [f"-DGGML_{name.upper()}={'ON' if name in modules else 'OFF'}" for name in MODULES]
@@ -138,6 +162,9 @@ def main() -> None:
     parser.add_argument("--modules", nargs="+", choices=MODULES, default=["cpu"])
     parser.add_argument("--source", type=Path, help="unpacked sources, in place of a download")
     parser.add_argument("--llamafile", action="store_true", help="GGML_LLAMAFILE=ON: faster matrix products")
+    parser.add_argument(
+        "--old-lavapipe", action="store_true", help="a Vulkan module that Mesa 22.3's lavapipe can run"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="compilations at once")
     parser.add_argument("--cmake-arg", action="append", default=[], help="an option for CMake; repeatable")
     arguments = parser.parse_args()
@@ -148,6 +175,8 @@ def main() -> None:
     copy_sources(source, folder / "ggml")
     if "vulkan" in arguments.modules:
         patch_vulkan(folder / "ggml")
+        if arguments.old_lavapipe:
+            patch_descriptors(folder / "ggml")
     configuration = [*options(arguments.modules, arguments.llamafile), *arguments.cmake_arg]
     paths = build(folder, arguments.modules, configuration, arguments.jobs)
 
