@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import asr._core as _core
 import ggml
 from asr.convert.tensors import is_matmul
 from asr.errors import ModelFormatError, ModelNotFoundError
@@ -32,6 +33,8 @@ class ModelLoader:
     def __init__(self, path: str | os.PathLike[str], device: str = "cpu") -> None:
         self.path = Path(path)
         self.device = device
+        # Do layers over these weights use our own kernels? They compute on the CPU, if it has a set of them.
+        self.fused = device.lower() == "cpu" and _core.kernel_sets() != ["reference"]
         self._file = _map_gguf(self.path)
         self.metadata: Mapping[str, Any] = self._file.metadata()
         self._stored: dict[str, ggml.Tensor] = self._file.tensors()

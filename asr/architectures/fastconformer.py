@@ -7,6 +7,7 @@ Gulati et al. 2020, "Conformer". NeMo's ``ConformerEncoder``.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,9 +17,10 @@ import ggml
 from asr.backend import Backend, CancelSignal, Capture, capture_graph_output, graph_input_tensor
 from asr.hyperparameters import Encoder
 from asr.loader import ModelLoader
-from asr.nn.attention import attention_mask, relative_attention, relative_positions
-from asr.nn.convolution import convolution_module, derived_weights, subsampling
-from asr.nn.linear import feed_forward, layer_norm
+from asr.nn.attention import Surroundings, attention_mask, relative_attention
+from asr.nn.convolution import convolution_module, derived_weights, subsampled_length, subsampling
+from asr.nn.linear import feed_forward, fused, layer_norm
+from asr.nn.positions import ProjectedPositions
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -50,18 +52,20 @@ class FastConformer:
         self.config = config
         self.att_context_size = att_context_size or config.att_contexts[0]
         loader.add_derived(derived_weights(loader, config))
+        self._positions = ProjectedPositions(loader, config)
 
     def encode(self, backend: Backend, mel: FloatArray, cancel: CancelSignal | None = None) -> FloatArray:
         """mel [T, n_mels] -> [T/8, d_model]. Raises as :meth:`asr.backend.Backend.compute` does."""
-        output = backend.compute(lambda ctx: self._build(ctx, mel)[-1], cancel=cancel)
-        return output.reshape(-1, self.config.d_model)
+        build = self._builder(backend, mel)
+        return backend.compute(lambda ctx: build(ctx)[-1], cancel=cancel).reshape(-1, self.config.d_model)
 
     def encode_states(self, backend: Backend, mel: FloatArray) -> EncoderStates:
         """mel [T, n_mels] -> the output of the subsampling and of every block."""
         captures: list[Capture] = []
+        build_all = self._builder(backend, mel)
 
         def build(ctx: ggml.Context) -> ggml.Tensor:
-            *states, output = self._build(ctx, mel)
+            *states, output = build_all(ctx)
             captures.extend(capture_graph_output(state) for state in states)
             return output
 
@@ -71,51 +75,39 @@ class FastConformer:
         )
         return EncoderStates(first, tuple(layers))
 
-    def _build(self, ctx: ggml.Context, mel: FloatArray) -> list[ggml.Tensor]:
-        """Adds the whole encoder to the graph; returns [d, T/8] of the subsampling and of each block."""
+    def _builder(self, backend: Backend, mel: FloatArray) -> Callable[[ggml.Context], list[ggml.Tensor]]:
+        """A function that adds the encoder to a graph: [d, T/8] of the subsampling and of each block."""
         config, loader = self.config, self.loader
-        features = graph_input_tensor(ctx, ggml.Type.F32, (config.feat_in, len(mel)), mel)
-        x = subsampling(ctx, loader, features, config)  # [d, T/8]
-        states = [x]
-        n_frames = x.ne[1]
-        if config.xscaling:
-            x = ggml.scale(ctx, x, math.sqrt(config.d_model))
-        table = relative_positions(n_frames, config.d_model)
-        positions = graph_input_tensor(ctx, ggml.Type.F32, (config.d_model, len(table)), table)
-        visible = attention_mask(n_frames, self.att_context_size, config.att_context_style)
-        mask = None
-        if visible is not None:
-            mask = graph_input_tensor(ctx, ggml.Type.F32, (n_frames, n_frames), visible)
-        for index in range(config.n_layers):
-            x = self._block(ctx, f"encoder.layers.{index}", x, positions, mask)
-            states.append(x)
-        return states
+        n_frames = subsampled_length(len(mel), config)
+        positions = self._positions.prepare(backend, n_frames)
 
-    def _block(
-        self,
-        ctx: ggml.Context,
-        name: str,
-        x: ggml.Tensor,
-        positions: ggml.Tensor,
-        mask: ggml.Tensor | None,
-    ) -> ggml.Tensor:
+        def build(ctx: ggml.Context) -> list[ggml.Tensor]:
+            features = graph_input_tensor(ctx, ggml.Type.F32, (config.feat_in, len(mel)), mel)
+            x = subsampling(ctx, loader, features, config)  # [d, T/8]
+            states = [x]
+            if config.xscaling:
+                x = ggml.scale(ctx, x, math.sqrt(config.d_model))
+            context, style = self.att_context_size, config.att_context_style
+            mask = None
+            if not fused(loader, x):
+                visible = attention_mask(n_frames, context, style)
+                if visible is not None:
+                    mask = graph_input_tensor(ctx, ggml.Type.F32, (n_frames, n_frames), visible)
+            around = Surroundings(positions(ctx), context, style, mask)
+            for index in range(config.n_layers):
+                x = self._block(ctx, f"encoder.layers.{index}", x, around)
+                states.append(x)
+            return states
+
+        return build
+
+    def _block(self, ctx: ggml.Context, name: str, x: ggml.Tensor, around: Surroundings) -> ggml.Tensor:
         """NeMo's ``ConformerLayer``: two half-step feed-forwards around attention and convolution."""
         config, loader = self.config, self.loader
-
-        y = layer_norm(ctx, loader, f"{name}.norm_feed_forward1", x)
-        y = feed_forward(ctx, loader, f"{name}.feed_forward1", y)
-        x = ggml.add(ctx, x, ggml.scale(ctx, y, 0.5))
-
-        y = layer_norm(ctx, loader, f"{name}.norm_self_att", x)
-        y = relative_attention(ctx, loader, f"{name}.self_attn", y, positions, mask, config.n_heads)
-        x = ggml.add(ctx, x, y)
-
-        y = layer_norm(ctx, loader, f"{name}.norm_conv", x)
-        y = convolution_module(ctx, loader, f"{name}.conv", y, config)
-        x = ggml.add(ctx, x, y)
-
-        y = layer_norm(ctx, loader, f"{name}.norm_feed_forward2", x)
-        y = feed_forward(ctx, loader, f"{name}.feed_forward2", y)
-        x = ggml.add(ctx, x, ggml.scale(ctx, y, 0.5))
-
+        x = feed_forward(ctx, loader, f"{name}.feed_forward1", x, norm=f"{name}.norm_feed_forward1")
+        x = relative_attention(
+            ctx, loader, f"{name}.self_attn", x, around, config.n_heads, norm=f"{name}.norm_self_att"
+        )
+        x = convolution_module(ctx, loader, f"{name}.conv", x, config, norm=f"{name}.norm_conv")
+        x = feed_forward(ctx, loader, f"{name}.feed_forward2", x, norm=f"{name}.norm_feed_forward2")
         return layer_norm(ctx, loader, f"{name}.norm_out", x)

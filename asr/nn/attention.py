@@ -1,19 +1,37 @@
 """Multi-head self-attention with relative positions (Transformer-XL), and its masks.
 
-Dai et al. 2019, as in NeMo's ``RelPositionMultiHeadAttention`` and ``RelPositionalEncoding``.
+Dai et al. 2019, as in NeMo's ``RelPositionMultiHeadAttention``.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+import asr._core as _core
 import ggml
 from asr.backend import clone_weight
 from asr.loader import ModelLoader
-from asr.nn.linear import linear
+from asr.nn.linear import fused, fused_linear, layer_norm, linear
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the attention of every layer shares.
+
+    ``positions``: the layer's ``linear_pos`` of the relative positions, [d, 2T-1], by the name of the
+    attention. ``context`` and ``style`` say which keys a frame sees; ``mask`` [T, T] says the same (keys
+    first, 0 or -inf) to ggml's own operators, None when it is everything.
+    """
+
+    positions: Callable[[str], ggml.Tensor]
+    context: tuple[int, int]
+    style: str
+    mask: ggml.Tensor | None
 
 
 def relative_attention(
@@ -21,11 +39,50 @@ def relative_attention(
     loader: ModelLoader,
     name: str,
     x: ggml.Tensor,
-    positions: ggml.Tensor,
-    mask: ggml.Tensor | None,
+    around: Surroundings,
     n_heads: int,
+    *,
+    norm: str,
 ) -> ggml.Tensor:
-    """x [d, T], positions [d, 2T-1], mask [T, T] (keys first, 0 or -inf) or None -> [d, T]."""
+    """x [d, T] -> x + attention(norm(x)) [d, T]."""
+    mix = _fused_attention if fused(loader, x) else _plain_attention
+    mixed = mix(ctx, loader, name, x, around, n_heads, norm)
+    return linear(ctx, loader, f"{name}.linear_out", mixed, residual=x)
+
+
+def _fused_attention(
+    ctx: ggml.Context,
+    loader: ModelLoader,
+    name: str,
+    x: ggml.Tensor,
+    around: Surroundings,
+    n_heads: int,
+    norm: str,
+) -> ggml.Tensor:
+    left, right = around.context
+    return _core.relative_attention(
+        ctx,
+        fused_linear(ctx, loader, [f"{name}.linear_{part}" for part in "qkv"], x, norm=norm),  # [3d, T]
+        around.positions(name),
+        clone_weight(ctx, loader, f"{name}.pos_bias_u"),
+        clone_weight(ctx, loader, f"{name}.pos_bias_v"),
+        n_heads=n_heads,
+        left=left,
+        right=right,
+        chunked=around.style == "chunked_limited",
+    )
+
+
+def _plain_attention(
+    ctx: ggml.Context,
+    loader: ModelLoader,
+    name: str,
+    x: ggml.Tensor,
+    around: Surroundings,
+    n_heads: int,
+    norm: str,
+) -> ggml.Tensor:
+    x = layer_norm(ctx, loader, norm, x)
     d, n_frames = x.ne[:2]
     d_head = d // n_heads
     n_positions = 2 * n_frames - 1
@@ -40,7 +97,7 @@ def relative_attention(
     q = linear(ctx, loader, f"{name}.linear_q", x)
     k = heads(linear(ctx, loader, f"{name}.linear_k", x), n_frames)
     v = linear(ctx, loader, f"{name}.linear_v", x)
-    p = heads(linear(ctx, loader, f"{name}.linear_pos", positions), n_positions)
+    p = heads(around.positions(name), n_positions)
 
     by_content = ggml.mul_mat(ctx, k, biased("pos_bias_u"))  # [T keys, T queries, H]
     by_position = ggml.mul_mat(ctx, p, biased("pos_bias_v"))  # [2T-1 distances, T queries, H]
@@ -58,25 +115,12 @@ def relative_attention(
         (n_frames - 1) * size,
     )
     scores = ggml.add(ctx, by_content, shifted)
-    weights = ggml.soft_max_ext(ctx, scores, mask, 1.0 / math.sqrt(d_head), 0.0)
+    weights = ggml.soft_max_ext(ctx, scores, around.mask, 1.0 / math.sqrt(d_head), 0.0)
 
     by_key = ggml.permute(ctx, ggml.reshape_3d(ctx, v, d_head, n_heads, n_frames), 1, 2, 0, 3)
     mixed = ggml.mul_mat(ctx, ggml.cont(ctx, by_key), weights)  # [d_head, T, H]
     merged = ggml.cont(ctx, ggml.permute(ctx, mixed, 0, 2, 1, 3))  # [d_head, H, T]
-    return linear(ctx, loader, f"{name}.linear_out", ggml.reshape_2d(ctx, merged, d, n_frames))
-
-
-def relative_positions(n_frames: int, d_model: int) -> npt.NDArray[np.float32]:
-    """Sinusoids of the distances T-1 ... -(T-1): [2T-1, d_model], sine and cosine in turn.
-
-    In float32 from the product on, as NeMo computes them.
-    """
-    distance = np.arange(n_frames - 1, -n_frames, -1, dtype=np.float32)[:, None]
-    rate = np.exp(np.arange(0, d_model, 2, dtype=np.float32) * np.float32(-(math.log(10000.0) / d_model)))
-    table = np.empty((2 * n_frames - 1, d_model), np.float32)
-    table[:, 0::2] = np.sin(distance * rate)
-    table[:, 1::2] = np.cos(distance * rate)
-    return table
+    return ggml.reshape_2d(ctx, merged, d, n_frames)
 
 
 def attention_mask(n_frames: int, context: tuple[int, int], style: str) -> npt.NDArray[np.float32] | None:

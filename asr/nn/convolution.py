@@ -10,12 +10,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+import asr._core as _core
 import ggml
 from asr.backend import clone_weight, clone_weight_opt, weight_to_host_f32
 from asr.errors import ModelFormatError
 from asr.hyperparameters import Encoder
 from asr.loader import ModelLoader
-from asr.nn.linear import layer_norm, linear, matrix
+from asr.nn.linear import fused, layer_norm, linear
 
 BATCH_NORM_EPS = 1e-5  # torch.nn.BatchNorm1d's default, which NeMo keeps
 
@@ -31,7 +32,7 @@ def derived_weights(loader: ModelLoader, encoder: Encoder) -> dict[str, npt.NDAr
     each channel, as the depthwise convolution before it is.
     """
     derived: dict[str, npt.NDArray[np.float32]] = {}
-    for index in (2, 5):
+    for index in (0, 2, 5):
         name = f"encoder.pre_encode.conv.{index}"
         kernel = weight_to_host_f32(loader, f"{name}.weight")
         channels = encoder.subsampling_conv_channels
@@ -67,24 +68,14 @@ def _fold_batch_norm(
 
 
 def convolution_module(
-    ctx: ggml.Context, loader: ModelLoader, name: str, x: ggml.Tensor, encoder: Encoder
+    ctx: ggml.Context, loader: ModelLoader, name: str, x: ggml.Tensor, encoder: Encoder, *, norm: str
 ) -> ggml.Tensor:
-    """NeMo's ``ConformerConvolution``: x [d, T] -> [d, T]."""
-    x = linear(ctx, loader, f"{name}.pointwise_conv1", x)  # [2d, T]
-    x = _gated_linear_unit(ctx, x)
-    x = _depthwise(ctx, loader, f"{name}.depthwise_conv", x, encoder.conv_context)
+    """NeMo's ``ConformerConvolution`` with its norm and residual: x [d, T] -> x + convolution(norm(x))."""
+    y = linear(ctx, loader, f"{name}.pointwise_conv1", x, norm=norm, activation="gated")  # [d, T]
+    y = _depthwise(ctx, loader, f"{name}.depthwise_conv", y, encoder.conv_context)
     if encoder.conv_norm_type == "layer_norm":
-        x = layer_norm(ctx, loader, f"{name}.batch_norm", x)  # NeMo keeps the name for either norm
-    return linear(ctx, loader, f"{name}.pointwise_conv2", ggml.silu(ctx, x))
-
-
-def _gated_linear_unit(ctx: ggml.Context, x: ggml.Tensor) -> ggml.Tensor:
-    """``torch.nn.functional.glu``: [2d, T] -> [d, T], the first half times the sigmoid of the second."""
-    d2, n_frames = x.ne[:2]
-    d = d2 // 2
-    value = ggml.view_2d(ctx, x, d, n_frames, x.nb[1], 0)
-    gate = ggml.view_2d(ctx, x, d, n_frames, x.nb[1], d * x.nb[0])
-    return ggml.mul(ctx, ggml.sigmoid(ctx, ggml.cont(ctx, gate)), value)
+        y = layer_norm(ctx, loader, f"{name}.batch_norm", y)  # NeMo keeps the name for either norm
+    return linear(ctx, loader, f"{name}.pointwise_conv2", ggml.silu(ctx, y), residual=x)
 
 
 def _depthwise(
@@ -92,6 +83,9 @@ def _depthwise(
 ) -> ggml.Tensor:
     """Depthwise convolution over time with ``context`` frames on the left and right: [d, T] -> [d, T]."""
     left, right = context
+    if fused(loader, x):
+        kernel, bias = (clone_weight(ctx, loader, name + part) for part in (_KERNEL, _BIAS))
+        return _core.depthwise(ctx, x, kernel, bias, left=left, right=right)
     padding = left
     # Of a single frame ggml could not tell which layout it has, so it gets its padding here too.
     if left != right or x.ne[1] == 1:
@@ -107,6 +101,13 @@ def _depthwise(
     y = ggml.permute(ctx, y, 1, 2, 0, 3)  # [d, 1, T] again, contiguous
     y = ggml.reshape_2d(ctx, y, d, y.ne[2])
     return ggml.add(ctx, y, clone_weight(ctx, loader, name + _BIAS))
+
+
+def subsampled_length(n_frames: int, encoder: Encoder) -> int:
+    """How many frames :func:`subsampling` makes of so many of log-mel."""
+    for _ in range(3):
+        n_frames = n_frames // 2 + 1 if encoder.causal_downsampling else (n_frames - 1) // 2 + 1
+    return n_frames
 
 
 def subsampling(ctx: ggml.Context, loader: ModelLoader, mel: ggml.Tensor, encoder: Encoder) -> ggml.Tensor:
@@ -125,20 +126,23 @@ def subsampling(ctx: ggml.Context, loader: ModelLoader, mel: ggml.Tensor, encode
         before_after = [0, 0] * first + [2, 1, 2, 1] + [0, 0] * (2 - first)
         return ggml.pad_ext(ctx, t, *before_after)
 
-    def bias_relu(t: ggml.Tensor, index: int) -> ggml.Tensor:
-        return ggml.relu(ctx, _add_bias(ctx, loader, f"{name}.{index}.bias", t))
-
-    padding = 0 if causal else 1
-    kernel = clone_weight(ctx, loader, f"{name}.0.weight")  # [3, 3, 1, C]
     channels = encoder.subsampling_conv_channels
-    patches = ggml.im2col(ctx, kernel, pad(mel, 0), 2, 2, padding, padding, 1, 1, True, ggml.Type.F32)
-    x = ggml.mul_mat(ctx, ggml.reshape_2d(ctx, kernel, 9, channels), patches)  # [C, F/2, T/2]
-    x = bias_relu(x, 0)
+    padding = 0 if causal else 1
+    if loader.fused:
+        x = _core.first_convolution(ctx, mel, *_kernel_and_bias(ctx, loader, f"{name}.0"), causal=causal)
+    else:
+        kernel = clone_weight(ctx, loader, f"{name}.0.weight")  # [3, 3, 1, C]
+        patches = ggml.im2col(ctx, kernel, pad(mel, 0), 2, 2, padding, padding, 1, 1, True, ggml.Type.F32)
+        x = ggml.mul_mat(ctx, ggml.reshape_2d(ctx, kernel, 9, channels), patches)  # [C, F/2, T/2]
+        x = ggml.relu(ctx, _add_bias(ctx, loader, f"{name}.0.bias", x))
     for depthwise, pointwise in ((2, 3), (5, 6)):
-        x = _strided_depthwise(ctx, loader, f"{name}.{depthwise}", pad(x, 1), padding)
-        x = _add_bias(ctx, loader, f"{name}.{depthwise}.bias", x)
-        x = ggml.mul_mat(ctx, matrix(ctx, clone_weight(ctx, loader, f"{name}.{pointwise}.weight")), x)
-        x = bias_relu(x, pointwise)
+        part = f"{name}.{depthwise}"
+        if loader.fused:
+            x = _core.strided_depthwise(ctx, x, *_kernel_and_bias(ctx, loader, part), causal=causal)
+        else:
+            x = _strided_depthwise(ctx, loader, part, pad(x, 1), padding)
+            x = _add_bias(ctx, loader, f"{part}.bias", x)
+        x = linear(ctx, loader, f"{name}.{pointwise}", x, activation="relu")
     # The linear layer takes channel by channel, each with its frequencies.
     _, n_bands, n_frames, _ = x.ne
     by_channel = ggml.cont(ctx, ggml.permute(ctx, x, 1, 0, 2, 3))  # [F/8, C, T/8]
@@ -156,6 +160,12 @@ def _strided_depthwise(
     image = ggml.permute(ctx, x, 2, 0, 1, 3)  # [F, T, C]
     y = ggml.conv_2d_dw_direct(ctx, kernel, image, 2, 2, padding, padding, 1, 1)
     return ggml.permute(ctx, y, 1, 2, 0, 3)
+
+
+def _kernel_and_bias(
+    ctx: ggml.Context, loader: ModelLoader, name: str
+) -> tuple[ggml.Tensor, ggml.Tensor | None]:
+    return clone_weight(ctx, loader, name + _KERNEL), clone_weight_opt(ctx, loader, f"{name}.bias")
 
 
 def _add_bias(ctx: ggml.Context, loader: ModelLoader, name: str, x: ggml.Tensor) -> ggml.Tensor:

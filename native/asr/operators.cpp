@@ -52,10 +52,9 @@ void compute_linear(ggml_tensor* y, int ith, int nth, void* userdata) {
                        options.has_bias ? floats(y->src[next++]) : nullptr};
     }
     if (options.has_norm) {
-        op.norm_weight = floats(y->src[next++]);
-        op.norm_bias = floats(y->src[next++]);
+        op.norm = {floats(y->src[next]), floats(y->src[next + 1]), kNormEps};
+        next += 2;
     }
-    op.norm_eps = kNormEps;
     op.activation = options.activation;
     op.scale = 1.0F;
     if (options.has_residual) {
@@ -124,6 +123,27 @@ Tensor linear(const ContextPtr& context, const Tensor& x, const std::vector<Tens
                     to_userdata(options));
 }
 
+void compute_layer_norm(ggml_tensor* y, int ith, int nth, void*) {
+    const ggml_tensor* x = y->src[0];
+    const LayerNorm op{x->ne[0],
+                       ggml_nrows(x),
+                       floats(x),
+                       static_cast<std::int64_t>(x->nb[1] / sizeof(float)),
+                       {floats(y->src[1]), floats(y->src[2]), kNormEps},
+                       static_cast<float*>(y->data)};
+    kernels().layer_norm(op, ith, nth);
+}
+
+Tensor layer_norm(const ContextPtr& context, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+    const ggml_tensor* in = x.get();
+    require_rows(in, "layer_norm", "x");
+    require(ggml_is_contiguous(in), "layer_norm", "x must be contiguous");
+    require_vector(weight.get(), in->ne[0], "layer_norm", "the weight");
+    require_vector(bias.get(), in->ne[0], "layer_norm", "the bias");
+    return add_node(*context, {in->ne[0], in->ne[1], in->ne[2], in->ne[3]}, {&x, &weight, &bias},
+                    compute_layer_norm, nullptr);
+}
+
 }  // namespace
 
 void bind_operators(py::module_& m) {
@@ -142,6 +162,8 @@ void bind_operators(py::module_& m) {
           py::arg("biases") = std::vector<Tensor>{}, py::arg("norm") = std::vector<Tensor>{},
           py::arg("activation") = "none", py::arg("residual") = py::none(), py::arg("half") = false,
           "residual + activation(norm(x) W^T + bias), the results of several W side by side.");
+    m.def("layer_norm", layer_norm, py::arg("ctx"), py::arg("x"), py::arg("weight"), py::arg("bias"),
+          "Layer norm over the features of each frame.");
 }
 
 }  // namespace asr

@@ -18,6 +18,21 @@ enum class Activation : std::uint8_t { none, relu, silu, gated };
 // Unpacks n values of a row of weights to float32.
 using Unpack = void (*)(const void* row, float* to, std::int64_t n);
 
+// The weight and bias of a layer norm, [n] each; a weight of nullptr is no norm.
+struct Norm {
+    const float* weight;
+    const float* bias;
+    float eps;
+};
+
+struct LayerNorm {
+    std::int64_t n, n_frames;
+    const float* x;  // [n_frames, n], x_stride apart
+    std::int64_t x_stride;
+    Norm norm;
+    float* y;  // [n_frames, n]
+};
+
 // y = residual + scale * activation(norm(x) W^T + bias) for each frame.
 struct Linear {
     std::int64_t n_in, n_out, n_frames;  // n_out rows of weights in each part
@@ -32,9 +47,7 @@ struct Linear {
     };
     Part parts[3];  // their results lie side by side
     int n_parts;
-    const float* norm_weight;  // [n_in] of a layer norm over x, or nullptr: none
-    const float* norm_bias;
-    float norm_eps;
+    Norm norm;              // of x, [n_in]
     Activation activation;  // gated: the first half of the rows times the sigmoid of the second
     float scale;
     const float* residual;  // [n_frames, width of y], or nullptr
@@ -46,6 +59,7 @@ struct Linear {
 struct Kernels {
     const char* name;
     void (*linear)(const Linear& op, int ith, int nth);
+    void (*layer_norm)(const LayerNorm& op, int ith, int nth);
 };
 
 // The sets that this processor can run, the best first, "reference" last.

@@ -5,6 +5,7 @@
 // order of the features, whatever the number of threads.
 
 #include "asr/kernels/kernels.h"
+#include "asr/kernels/norm.h"
 #include "asr/kernels/set.h"
 #include "asr/kernels/simd.h"
 
@@ -25,34 +26,11 @@ static_assert(kBlock % kRows == 0 && kFrames % kTile == 0);
 std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 std::int64_t round_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
 
-void normalise(const Linear& op, const float* x, float* to) {
-    const std::int64_t n = op.n_in, whole = n - n % kWidth;
-    Vector total = {};
-    for (std::int64_t i = 0; i < whole; i += kWidth) total += load(x + i);
-    float mean = sum(total);
-    for (std::int64_t i = whole; i < n; ++i) mean += x[i];
-    mean /= static_cast<float>(n);
-    Vector squares = {};
-    for (std::int64_t i = 0; i < whole; i += kWidth) {
-        const Vector d = load(x + i) - mean;
-        squares += d * d;
-    }
-    float variance = sum(squares);
-    for (std::int64_t i = whole; i < n; ++i) variance += (x[i] - mean) * (x[i] - mean);
-    variance /= static_cast<float>(n);
-    const float scale = 1.0F / __builtin_sqrtf(variance + op.norm_eps);
-    for (std::int64_t i = 0; i < whole; i += kWidth) {
-        store(to + i, (load(x + i) - mean) * scale * load(op.norm_weight + i) + load(op.norm_bias + i));
-    }
-    for (std::int64_t i = whole; i < n; ++i)
-        to[i] = (x[i] - mean) * scale * op.norm_weight[i] + op.norm_bias[i];
-}
-
 // A frame as the product takes it: itself, or its norm in `room`.
 const float* frame(const Linear& op, std::int64_t t, float* room) {
     const float* x = op.x + t * op.x_stride;
-    if (op.norm_weight == nullptr) return x;
-    normalise(op, x, room);
+    if (op.norm.weight == nullptr) return x;
+    normalise(x, op.n_in, op.norm, room);
     return room;
 }
 
@@ -195,9 +173,10 @@ void finish(const Linear& op, const Rows& block, std::int64_t padded, float* sum
     }
 }
 
-// Sums of some rows over the packed frames; row i of the block is row `of(i)` of the weights.
-void product(const Linear& op, const Rows& block, const float* packed, std::int64_t padded, float* weights,
-             float* sums, std::int64_t gates) {
+// Sums of some rows over the packed frames. The rows that gate them are unpacked behind them, from `gates`
+// on.
+void product(const Linear& op, const Rows& block, const float* packed, std::int64_t count,
+             std::int64_t padded, float* weights, float* sums, std::int64_t gates) {
     const Linear::Part& part = op.parts[block.part];
     const bool gated = op.activation == Activation::gated;
     const std::int64_t used = gated ? gates + block.rows : block.rows;
@@ -213,7 +192,12 @@ void product(const Linear& op, const Rows& block, const float* packed, std::int6
             const float* tile = packed + k0 * padded + t * depth;
             for (std::int64_t r = 0; r < used; r += kRows) {
                 float* to = sums + r * padded + t;
-                multiply<kVectors>(weights + r * kStride, tile, depth, to, padded, k0 == 0);
+                // Few frames are left in the last tile.
+                if (count - t <= kWidth) {
+                    multiply<1>(weights + r * kStride, tile, depth, to, padded, k0 == 0);
+                } else {
+                    multiply<kVectors>(weights + r * kStride, tile, depth, to, padded, k0 == 0);
+                }
             }
         }
     }
@@ -295,7 +279,7 @@ void linear(const Linear& op, int ith, int nth) {
         float* sums = weights + kBlock * kStride;
         pack(op, first, count, packed, sums + kBlock * padded);
         my_rows(op, ith, nth, kRows, gated ? kBlock / 2 : kBlock, [&](const Rows& block) {
-            product(op, block, packed, padded, weights, sums, gates);
+            product(op, block, packed, count, padded, weights, sums, gates);
             finish(op, block, padded, sums, gates);
             write(op, block, first, count, sums, padded);
         });

@@ -8,6 +8,6 @@
 namespace asr::ASR_SET {
 
 extern const Kernels kernels;
-const Kernels kernels = {ASR_STRING(ASR_SET), linear};
+const Kernels kernels = {ASR_STRING(ASR_SET), linear, layer_norm};
 
 }  // namespace asr::ASR_SET

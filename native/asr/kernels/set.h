@@ -6,5 +6,6 @@
 namespace asr::ASR_SET {
 
 void linear(const Linear& op, int ith, int nth);
+void layer_norm(const LayerNorm& op, int ith, int nth);
 
 }  // namespace asr::ASR_SET

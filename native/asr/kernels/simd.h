@@ -48,8 +48,10 @@ inline Vector broadcast(float value) { return Vector{} + value; }
 // Signed bytes, and halves, as floats. GCC makes many instructions of a conversion it finds itself.
 inline Vector load_bytes(const char* from) {
 #if defined(__AVX512F__)
+    // The forms without a mask trip GCC's warning of uninitialised values.
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
     return reinterpret_cast<Vector>(
-        _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)))));
+        _mm512_maskz_cvtepi32_ps(0xFFFF, _mm512_maskz_cvtepi8_epi32(0xFFFF, bytes)));
 #elif defined(__AVX__)
     return reinterpret_cast<Vector>(
         _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)))));
