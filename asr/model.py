@@ -176,6 +176,18 @@ class Model:
                 progress(done, len(sources))
         return results if several else results[0]
 
+    def transcribe_in_stages(
+        self, audio: AudioSource, lap: Callable[[str], None], *, decoder: str | None = None
+    ) -> Transcript:
+        """:meth:`transcribe` with default options; calls ``lap`` with a stage's name at the end of each.
+
+        The stages are ``read``, ``mel``, ``encoder`` and ``decoder``; silence has the first only.
+        """
+        head = self._head(decoder)
+        samples = load_audio(audio, None, self.sample_rate, None)
+        lap("read")
+        return self._transcribe(samples, head, 1.0, None, lap)
+
     def log_mel(
         self, audio: AudioSource, *, sample_rate: int | None = None, channel: int | None = None
     ) -> FloatArray:
@@ -232,7 +244,12 @@ class Model:
         return {key: value for key, value in facts.items() if value is not None}
 
     def _transcribe(
-        self, samples: FloatArray, head: Head, min_duration: float, cancel: CancelSignal | None
+        self,
+        samples: FloatArray,
+        head: Head,
+        min_duration: float,
+        cancel: CancelSignal | None,
+        lap: Callable[[str], None] = lambda stage: None,
     ) -> Transcript:
         duration = len(samples) / self.sample_rate
         if is_silent(samples):
@@ -242,7 +259,10 @@ class Model:
         if missing:
             samples = np.pad(samples, (before, missing - before))
         try:
-            encoded = self._encoder.encode(self.backend, self._features(samples), cancel)
+            features = self._features(samples)
+            lap("mel")
+            encoded = self._encoder.encode(self.backend, features, cancel)
+            lap("encoder")
         except MemoryError:
             raise MemoryLimitError(
                 f"not enough memory to transcribe {duration:.0f} s of audio at once; cut it into parts"
@@ -257,6 +277,7 @@ class Model:
             offset_seconds=before / self.sample_rate,
             duration=duration,
         )
+        lap("decoder")
         return Transcript(text, tokens, words, segments, duration, self.name, head)
 
     def _features(self, samples: FloatArray) -> FloatArray:

@@ -142,6 +142,37 @@ def convert(
 
 
 @app.command()
+def bench(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A .gguf or .nemo file, or a known name.")],
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[AUDIO]...", help="Recordings; without any, ten seconds of noise."),
+    ] = None,
+    decoder: Annotated[Decoder | None, typer.Option(help="Head to decode with.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, max=1024, metavar="N", help="Processor threads.")
+    ] = None,
+    device: Annotated[str, typer.Option(metavar="NAME", help="Where to compute: see 'asr devices'.")] = "cpu",
+    passes: Annotated[
+        int, typer.Option(min=1, max=1000, metavar="N", help="Passes over each recording that count.")
+    ] = 5,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> int:
+    """Measure how long a model takes, stage by stage, and its memory."""
+    from asr.cli.bench import run
+
+    return run(
+        model,
+        files or (),
+        decoder=decoder.value if decoder else None,
+        threads=threads,
+        device=device,
+        passes=passes,
+        as_json=as_json,
+    )
+
+
+@app.command()
 def info(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A .gguf or .nemo file, or a known name.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

@@ -66,7 +66,6 @@ def _fused_attention(
         around.positions(name),
         clone_weight(ctx, loader, f"{name}.pos_bias_u"),
         clone_weight(ctx, loader, f"{name}.pos_bias_v"),
-        n_heads=n_heads,
         left=left,
         right=right,
         chunked=around.style == "chunked_limited",

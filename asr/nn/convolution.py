@@ -72,10 +72,14 @@ def convolution_module(
 ) -> ggml.Tensor:
     """NeMo's ``ConformerConvolution`` with its norm and residual: x [d, T] -> x + convolution(norm(x))."""
     y = linear(ctx, loader, f"{name}.pointwise_conv1", x, norm=norm, activation="gated")  # [d, T]
-    y = _depthwise(ctx, loader, f"{name}.depthwise_conv", y, encoder.conv_context)
-    if encoder.conv_norm_type == "layer_norm":
-        y = layer_norm(ctx, loader, f"{name}.batch_norm", y)  # NeMo keeps the name for either norm
-    return linear(ctx, loader, f"{name}.pointwise_conv2", ggml.silu(ctx, y), residual=x)
+    if fused(loader, x) and encoder.conv_norm_type == "batch_norm":
+        y = _fused_depthwise(ctx, loader, f"{name}.depthwise_conv", y, encoder.conv_context, silu=True)
+    else:
+        y = _depthwise(ctx, loader, f"{name}.depthwise_conv", y, encoder.conv_context)
+        if encoder.conv_norm_type == "layer_norm":
+            y = layer_norm(ctx, loader, f"{name}.batch_norm", y)  # NeMo keeps the name for either norm
+        y = ggml.silu(ctx, y)
+    return linear(ctx, loader, f"{name}.pointwise_conv2", y, residual=x)
 
 
 def _depthwise(
@@ -84,8 +88,7 @@ def _depthwise(
     """Depthwise convolution over time with ``context`` frames on the left and right: [d, T] -> [d, T]."""
     left, right = context
     if fused(loader, x):
-        kernel, bias = (clone_weight(ctx, loader, name + part) for part in (_KERNEL, _BIAS))
-        return _core.depthwise(ctx, x, kernel, bias, left=left, right=right)
+        return _fused_depthwise(ctx, loader, name, x, context, silu=False)
     padding = left
     # Of a single frame ggml could not tell which layout it has, so it gets its padding here too.
     if left != right or x.ne[1] == 1:
@@ -101,6 +104,13 @@ def _depthwise(
     y = ggml.permute(ctx, y, 1, 2, 0, 3)  # [d, 1, T] again, contiguous
     y = ggml.reshape_2d(ctx, y, d, y.ne[2])
     return ggml.add(ctx, y, clone_weight(ctx, loader, name + _BIAS))
+
+
+def _fused_depthwise(
+    ctx: ggml.Context, loader: ModelLoader, name: str, x: ggml.Tensor, context: tuple[int, int], silu: bool
+) -> ggml.Tensor:
+    kernel, bias = (clone_weight(ctx, loader, name + part) for part in (_KERNEL, _BIAS))
+    return _core.depthwise(ctx, x, kernel, bias, left=context[0], right=context[1], silu=silu)
 
 
 def subsampled_length(n_frames: int, encoder: Encoder) -> int:

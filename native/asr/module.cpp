@@ -140,7 +140,9 @@ PYBIND11_MODULE(_core, m) {
             },
             py::arg("samples"), py::arg("n_threads") = 1, "[n] -> [n // hop_length, n_mels]");
 
-    asr::bind_operators(m);
+    asr::bind_linear_operators(m);
+    asr::bind_attention_operator(m);
+    asr::bind_convolution_operators(m);
     m.def("ctc_greedy", decode_ctc, py::arg("logits"), py::arg("blank"),
           "[T, classes] -> ids, frames, durations, confidence");
 }

@@ -5,7 +5,9 @@
 
 namespace asr {
 
-// Adds the operators to the module, each of them a function (context, tensors..., options) -> tensor.
-void bind_operators(pybind11::module_& m);
+// Add operators to the module, each of them a function (context, tensors..., options) -> tensor.
+void bind_linear_operators(pybind11::module_& m);
+void bind_attention_operator(pybind11::module_& m);
+void bind_convolution_operators(pybind11::module_& m);
 
 }  // namespace asr

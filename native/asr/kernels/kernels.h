@@ -56,10 +56,53 @@ struct Linear {
     std::int64_t y_stride;
 };
 
+// Self-attention with relative positions. For each head, with its d_head columns of everything:
+// score(i, j) = ((q_i + bias_u) k_j + (q_i + bias_v) p_(T-1-i+j)) / sqrt(d_head), and y_i is the sum of v_j
+// weighted by the softmax of the scores over the keys j that query i may see.
+struct RelativeAttention {
+    std::int64_t n_frames, n_heads, d_head;  // d = n_heads * d_head
+    const float *q, *k, *v;                  // [n_frames, d], stride apart
+    std::int64_t stride;
+    const float* p;  // [2 * n_frames - 1, d], p_stride apart: row r is the distance n_frames - 1 - r
+    std::int64_t p_stride;
+    const float *bias_u, *bias_v;  // [d]
+    // How many keys before and after its own a query sees, -1 for all. When chunked (and right is not -1), it
+    // sees all of its chunk of right + 1 frames and left / (right + 1) chunks before it.
+    std::int64_t left, right;
+    bool chunked;
+    float* y;  // [n_frames, d], y_stride apart
+    std::int64_t y_stride;
+};
+
+// A convolution of kernel 3 and stride 2 over time and frequency, with `pad` zeros before either: of one
+// channel to n_channels followed by ReLU (first_convolution), or of each channel by itself
+// (strided_depthwise).
+struct StridedConvolution {
+    std::int64_t n_frames, n_bands, out_frames, out_bands, n_channels, pad;
+    const float* x;       // [n_frames, n_bands] or [n_frames, n_bands, n_channels]
+    const float* kernel;  // [3 frames, 3 bands, n_channels]
+    const float* bias;    // [n_channels] or nullptr
+    float* y;             // [out_frames, out_bands, n_channels]
+};
+
+// y[t] = the sum over taps k of kernel[k] x[t - left + k], plus the bias, for each channel.
+struct Depthwise {
+    std::int64_t n_frames, n_channels, n_taps, left;
+    const float* x;       // [n_frames, n_channels]
+    const float* kernel;  // [n_taps, n_channels]
+    const float* bias;    // [n_channels] or nullptr
+    bool with_silu;
+    float* y;  // [n_frames, n_channels]
+};
+
 struct Kernels {
     const char* name;
     void (*linear)(const Linear& op, int ith, int nth);
     void (*layer_norm)(const LayerNorm& op, int ith, int nth);
+    void (*relative_attention)(const RelativeAttention& op, int ith, int nth);
+    void (*first_convolution)(const StridedConvolution& op, int ith, int nth);
+    void (*strided_depthwise)(const StridedConvolution& op, int ith, int nth);
+    void (*depthwise)(const Depthwise& op, int ith, int nth);
 };
 
 // The sets that this processor can run, the best first, "reference" last.

@@ -1,5 +1,6 @@
 // The kernels as plain loops in double precision: what the others are tested against.
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -61,9 +62,102 @@ void linear(const Linear& op, int ith, int nth) {
     }
 }
 
+bool sees(const RelativeAttention& op, std::int64_t query, std::int64_t key) {
+    if (op.chunked && op.right >= 0) {
+        const std::int64_t size = op.right + 1, behind = query / size - key / size;
+        return behind >= 0 && (op.left < 0 || behind <= op.left / size);
+    }
+    return (op.left < 0 || query - key <= op.left) && (op.right < 0 || key - query <= op.right);
+}
+
+void relative_attention(const RelativeAttention& op, int ith, int nth) {
+    const std::int64_t n = op.n_frames, d = op.d_head;
+    for (std::int64_t at = ith; at < n * op.n_heads; at += nth) {
+        const std::int64_t i = at / op.n_heads, column = at % op.n_heads * d;
+        const float* q = op.q + i * op.stride + column;
+        std::vector<double> weights(static_cast<std::size_t>(n), -HUGE_VAL), y(static_cast<std::size_t>(d));
+        for (std::int64_t j = 0; j < n; ++j) {
+            if (!sees(op, i, j)) continue;
+            const float* k = op.k + j * op.stride + column;
+            const float* p = op.p + (n - 1 - i + j) * op.p_stride + column;
+            double score = 0;
+            for (std::int64_t c = 0; c < d; ++c) {
+                score += (static_cast<double>(q[c]) + op.bias_u[column + c]) * k[c] +
+                         (static_cast<double>(q[c]) + op.bias_v[column + c]) * p[c];
+            }
+            weights[static_cast<std::size_t>(j)] = score / std::sqrt(static_cast<double>(d));
+        }
+        const double most = *std::max_element(weights.begin(), weights.end());
+        double total = 0;
+        for (double& w : weights) total += w = std::exp(w - most);
+        for (std::int64_t j = 0; j < n; ++j) {
+            const double w = weights[static_cast<std::size_t>(j)] / total;
+            const float* v = op.v + j * op.stride + column;
+            for (std::int64_t c = 0; c < d && w > 0; ++c) y[static_cast<std::size_t>(c)] += w * v[c];
+        }
+        float* to = op.y + i * op.y_stride + column;
+        for (std::size_t c = 0; c < y.size(); ++c) to[c] = static_cast<float>(y[c]);
+    }
+}
+
+bool inside(std::int64_t i, std::int64_t n) { return i >= 0 && i < n; }
+
+// One value of a strided convolution; `channel` of the input has a stride of x_channels.
+double strided(const StridedConvolution& op, std::int64_t t, std::int64_t f, std::int64_t c,
+               std::int64_t x_channels, std::int64_t channel) {
+    double total = op.bias != nullptr ? op.bias[c] : 0;
+    for (std::int64_t i = 0; i < 3; ++i) {
+        for (std::int64_t j = 0; j < 3; ++j) {
+            const std::int64_t frame = 2 * t - op.pad + i, band = 2 * f - op.pad + j;
+            if (!inside(frame, op.n_frames) || !inside(band, op.n_bands)) continue;
+            total += static_cast<double>(op.kernel[(3 * i + j) * op.n_channels + c]) *
+                     op.x[(frame * op.n_bands + band) * x_channels + channel];
+        }
+    }
+    return total;
+}
+
+void first_convolution(const StridedConvolution& op, int ith, int nth) {
+    for (std::int64_t t = ith; t < op.out_frames; t += nth) {
+        for (std::int64_t f = 0; f < op.out_bands; ++f) {
+            for (std::int64_t c = 0; c < op.n_channels; ++c) {
+                op.y[(t * op.out_bands + f) * op.n_channels + c] =
+                    static_cast<float>(std::max(0.0, strided(op, t, f, c, 1, 0)));
+            }
+        }
+    }
+}
+
+void strided_depthwise(const StridedConvolution& op, int ith, int nth) {
+    for (std::int64_t t = ith; t < op.out_frames; t += nth) {
+        for (std::int64_t f = 0; f < op.out_bands; ++f) {
+            for (std::int64_t c = 0; c < op.n_channels; ++c) {
+                op.y[(t * op.out_bands + f) * op.n_channels + c] =
+                    static_cast<float>(strided(op, t, f, c, op.n_channels, c));
+            }
+        }
+    }
+}
+
+void depthwise(const Depthwise& op, int ith, int nth) {
+    for (std::int64_t t = ith; t < op.n_frames; t += nth) {
+        for (std::int64_t c = 0; c < op.n_channels; ++c) {
+            double y = op.bias != nullptr ? op.bias[c] : 0;
+            for (std::int64_t k = 0; k < op.n_taps; ++k) {
+                const std::int64_t at = t - op.left + k;
+                if (!inside(at, op.n_frames)) continue;
+                y += static_cast<double>(op.kernel[k * op.n_channels + c]) * op.x[at * op.n_channels + c];
+            }
+            if (op.with_silu) y *= sigmoid(y);
+            op.y[t * op.n_channels + c] = static_cast<float>(y);
+        }
+    }
+}
+
 }  // namespace
 
 extern const Kernels kernels;
-const Kernels kernels = {"reference", linear, layer_norm};
+const Kernels kernels = {"reference",       linear,   layer_norm, relative_attention, first_convolution,
+                         strided_depthwise, depthwise};
 
 }  // namespace asr::reference

@@ -8,6 +8,7 @@
 namespace asr::ASR_SET {
 
 extern const Kernels kernels;
-const Kernels kernels = {ASR_STRING(ASR_SET), linear, layer_norm};
+const Kernels kernels = {ASR_STRING(ASR_SET), linear,   layer_norm, relative_attention, first_convolution,
+                         strided_depthwise,   depthwise};
 
 }  // namespace asr::ASR_SET

@@ -7,5 +7,9 @@ namespace asr::ASR_SET {
 
 void linear(const Linear& op, int ith, int nth);
 void layer_norm(const LayerNorm& op, int ith, int nth);
+void relative_attention(const RelativeAttention& op, int ith, int nth);
+void first_convolution(const StridedConvolution& op, int ith, int nth);
+void strided_depthwise(const StridedConvolution& op, int ith, int nth);
+void depthwise(const Depthwise& op, int ith, int nth);
 
 }  // namespace asr::ASR_SET

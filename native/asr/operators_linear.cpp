@@ -1,11 +1,10 @@
-#include "asr/operators.h"
-
 #include <pybind11/stl.h>
 
 #include <algorithm>
 
 #include "asr/kernels/kernels.h"
 #include "asr/operator.h"
+#include "asr/operators.h"
 #include "ggml-cpu.h"
 
 namespace py = pybind11;
@@ -146,7 +145,7 @@ Tensor layer_norm(const ContextPtr& context, const Tensor& x, const Tensor& weig
 
 }  // namespace
 
-void bind_operators(py::module_& m) {
+void bind_linear_operators(py::module_& m) {
     m.def(
         "kernel_sets",
         [] {
