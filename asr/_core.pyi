@@ -66,3 +66,67 @@ class LogMel:
     def compute(self, samples: npt.NDArray[np.float32], n_threads: int = 1) -> npt.NDArray[np.float32]: ...
 
 def ctc_greedy(logits: npt.NDArray[np.float32], blank: int) -> Tokens: ...
+def kernel_sets() -> list[str]:
+    """The sets of kernels that this processor can run, the best first; the last is ``reference``."""
+
+def kernels() -> str:
+    """The set in use."""
+
+def use_kernels(name: str) -> None:
+    """Computes with another set from now on, for tests. Raises ``ValueError``."""
+
+def linear(
+    ctx: ggml.Context,
+    x: ggml.Tensor,
+    weights: Sequence[ggml.Tensor],
+    *,
+    biases: Sequence[ggml.Tensor] = (),
+    norm: Sequence[ggml.Tensor] = (),
+    activation: str = "none",
+    residual: ggml.Tensor | None = None,
+    half: bool = False,
+) -> ggml.Tensor:
+    """residual + (0.5 if half) * activation(norm(x) W^T + b): x [n_in, T] -> [n_out, T], the results of up to
+    three W of one size side by side. ``norm``: weight and bias of a layer norm. ``gated`` halves n_out.
+    """
+
+def layer_norm(ctx: ggml.Context, x: ggml.Tensor, weight: ggml.Tensor, bias: ggml.Tensor) -> ggml.Tensor: ...
+def relative_attention(
+    ctx: ggml.Context,
+    qkv: ggml.Tensor,
+    positions: ggml.Tensor,
+    bias_u: ggml.Tensor,
+    bias_v: ggml.Tensor,
+    *,
+    left: int = -1,
+    right: int = -1,
+    chunked: bool = False,
+) -> ggml.Tensor:
+    """qkv [3d, T], positions [d, 2T-1], biases [d_head, H] -> [d, T]; -1 is no limit."""
+
+def first_convolution(
+    ctx: ggml.Context,
+    mel: ggml.Tensor,
+    kernel: ggml.Tensor,
+    bias: ggml.Tensor | None,
+    *,
+    causal: bool = False,
+) -> ggml.Tensor:
+    """relu(3x3 convolution of stride 2): mel [F, T], kernel [C, 3, 3] -> [C, F/2, T/2]."""
+
+def strided_depthwise(
+    ctx: ggml.Context, x: ggml.Tensor, kernel: ggml.Tensor, bias: ggml.Tensor | None, *, causal: bool = False
+) -> ggml.Tensor:
+    """3x3 convolution of stride 2, channel by channel: [C, F, T], kernel [C, 3, 3] -> [C, F/2, T/2]."""
+
+def depthwise(
+    ctx: ggml.Context,
+    x: ggml.Tensor,
+    kernel: ggml.Tensor,
+    bias: ggml.Tensor,
+    *,
+    left: int,
+    right: int,
+    silu: bool = False,
+) -> ggml.Tensor:
+    """Convolution over time, channel by channel: x [d, T], kernel [d, left + 1 + right] -> [d, T]."""
