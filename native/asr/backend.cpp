@@ -1,5 +1,8 @@
 #include "asr/backend.h"
 
+#include <new>
+
+#include "asr/kernels/kernels.h"
 #include "ggml/guard.h"
 
 namespace py = pybind11;
@@ -64,6 +67,7 @@ void PersistentBackend::step(ggml_cgraph* graph, Interrupt& interrupt) {
     if (interrupt.should_stop()) return;
     const ggml_status status = ggml_backend_graph_compute(backend_->get(), graph);
     ++graphs_run_;
+    if (take_out_of_memory()) throw std::bad_alloc();
     if (status == GGML_STATUS_ABORTED && interrupt.stopped()) return;
     if (status != GGML_STATUS_SUCCESS) {
         throw GgmlFailure(std::string("compute failed: ") + ggml_status_to_string(status));

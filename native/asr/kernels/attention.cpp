@@ -95,6 +95,7 @@ Room make_room(const RelativeAttention& op, const Span& all) {
     const std::int64_t queries = kRows * room.query_stride, rows = kRows * room.score_stride;
     float* next = scratch(static_cast<std::size_t>(round_up(keys, 16) + round_up(positions, 16) +
                                                    round_up(values, 16) + 3 * queries + 2 * rows));
+    if (next == nullptr) return room;
     const auto take = [&](std::int64_t floats) {
         float* taken = next;
         next += round_up(floats, 16);
@@ -264,6 +265,7 @@ void relative_attention(const RelativeAttention& op, int ith, int nth) {
     const std::int64_t end = tiles * (ith + 1) / nth;
     if (at == end) return;
     Room room = make_room(op, span_of(op, 0, per_head));
+    if (room.keys == nullptr) return;
     while (at < end) {
         const std::int64_t first = at % per_head, last = smaller(per_head, first + end - at);
         const std::int64_t column = at / per_head * op.d_head;

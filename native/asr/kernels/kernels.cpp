@@ -42,6 +42,8 @@ std::vector<const Kernels*> find_sets() {
 
 std::atomic<const Kernels*> chosen{nullptr};
 
+std::atomic<bool> out_of_memory{false};
+
 struct Memory {
     float* data = nullptr;
     std::size_t size = 0;
@@ -71,16 +73,22 @@ void use_kernels(const std::string& name) {
     throw std::invalid_argument("there are no kernels named '" + name + "' for this processor");
 }
 
-float* scratch(std::size_t floats) {
+float* scratch(std::size_t floats) noexcept {
     thread_local Memory memory;
     if (memory.size < floats) {
         memory.release();
-        memory.data = nullptr;
         memory.size = 0;
-        memory.data = static_cast<float*>(::operator new(floats * sizeof(float), std::align_val_t{64}));
+        memory.data =
+            static_cast<float*>(::operator new(floats * sizeof(float), std::align_val_t{64}, std::nothrow));
+        if (memory.data == nullptr) {
+            out_of_memory = true;
+            return nullptr;
+        }
         memory.size = floats;
     }
     return memory.data;
 }
+
+bool take_out_of_memory() noexcept { return out_of_memory.exchange(false); }
 
 }  // namespace asr

@@ -113,7 +113,11 @@ const Kernels& kernels();
 void use_kernels(const std::string& name);
 
 // Memory for a kernel's own use on this thread, at least `floats` of them, aligned to 64 bytes. The next call
-// on the thread may move it.
-float* scratch(std::size_t floats);
+// on the thread may move it. nullptr when there is none left: the kernel then computes nothing, since nothing
+// can be thrown through ggml, and whoever ran the graph asks take_out_of_memory().
+float* scratch(std::size_t floats) noexcept;
+
+// Whether scratch() has failed on any thread since the last call.
+bool take_out_of_memory() noexcept;
 
 }  // namespace asr

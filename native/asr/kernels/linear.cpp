@@ -223,6 +223,7 @@ void my_rows(const Linear& op, int ith, int nth, std::int64_t unit, std::int64_t
 void few_frames(const Linear& op, int ith, int nth) {
     const std::int64_t n = op.n_in, width = round_up(n, 16), count = op.n_frames;
     float* memory = scratch(static_cast<std::size_t>((count + 1) * width));
+    if (memory == nullptr) return;
     const float* x[kFew];
     for (std::int64_t t = 0; t < count; ++t) x[t] = frame(op, t, memory + t * width);
     float* room = memory + count * width;
@@ -275,6 +276,7 @@ void linear(const Linear& op, int ith, int nth) {
         const std::int64_t count = smaller(kFrames, op.n_frames - first), padded = round_up(count, kTile);
         float* packed = scratch(static_cast<std::size_t>(padded * op.n_in + kBlock * kStride +
                                                          kBlock * padded + 4 * round_up(op.n_in, 16)));
+        if (packed == nullptr) return;
         float* weights = packed + padded * op.n_in;
         float* sums = weights + kBlock * kStride;
         pack(op, first, count, packed, sums + kBlock * padded);

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import asr
+import asr._core as _core
 from asr.bench import STAGES, measure
 from asr.cli import main
 
@@ -23,7 +24,7 @@ def clip() -> str:
 def test_the_table(clip: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", MODEL, clip, "--passes", "2", "--threads", "1"]) == 0
     title, header, row = capsys.readouterr().out.splitlines()
-    assert "cpu, 1 threads" in title
+    assert f"cpu ({_core.kernels()} kernels), 1 threads" in title
     assert "median / best of 2 passes" in title
     assert header.split() == ["FILE", "LENGTH", *(stage.upper() for stage in STAGES), "TOTAL", "RTF"]
     assert row.startswith(clip)
@@ -34,6 +35,7 @@ def test_json(clip: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", MODEL, clip, clip, "--json", "--passes", "3"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["device"] == "cpu"
+    assert report["kernels"] in _core.kernel_sets()
     assert len(report["measurements"]) == 2
     for row in report["measurements"]:
         assert row["file"] == clip
