@@ -68,7 +68,7 @@ inline float load_half(const char* from) {
     std::memcpy(&bits, from, sizeof(bits));
     return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(bits)));
 #else
-    _Float16 half;
+    __fp16 half;
     std::memcpy(&half, from, sizeof(half));
     return static_cast<float>(half);
 #endif
