@@ -9,17 +9,10 @@
 #include "asr/kernels/kernels.h"
 #include "asr/kernels/set.h"
 #include "asr/kernels/simd.h"
+#include "asr/kernels/tiles.h"
 
 namespace asr::ASR_SET {
 namespace {
-
-constexpr int kRows = kRegisters == 32 && kWidth == 16 ? 12 : 6;   // queries in a tile
-constexpr int kVectors = kRegisters == 32 && kWidth == 4 ? 4 : 2;  // times vectors of keys, or of features
-
-std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
-std::int64_t greater(std::int64_t a, std::int64_t b) { return a > b ? a : b; }
-std::int64_t round_down(std::int64_t n, std::int64_t to) { return n / to * to; }
-std::int64_t round_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
 
 struct Range {
     std::int64_t first, end;

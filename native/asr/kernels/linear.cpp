@@ -8,23 +8,19 @@
 #include "asr/kernels/norm.h"
 #include "asr/kernels/set.h"
 #include "asr/kernels/simd.h"
+#include "asr/kernels/tiles.h"
 
 namespace asr::ASR_SET {
 namespace {
 
-constexpr int kRows = kRegisters == 32 && kWidth == 16 ? 12 : 6;   // weights in a register tile
-constexpr int kVectors = kRegisters == 32 && kWidth == 4 ? 4 : 2;  // times vectors of frames
-constexpr std::int64_t kTile = kVectors * kWidth;                  // frames in a tile
-constexpr std::int64_t kDepth = 512;                               // features at a time
-constexpr std::int64_t kStride = kDepth + 16;                      // not a power of two: cache sets
-constexpr std::int64_t kBlock = 48;                                // rows unpacked at a time
-constexpr std::int64_t kFrames = 256;                              // frames packed at a time
-constexpr std::int64_t kFew = 6;                                   // frames not worth a tile
+constexpr std::int64_t kTile = kVectors * kWidth;  // frames in a tile
+constexpr std::int64_t kDepth = 512;               // features at a time
+constexpr std::int64_t kStride = kDepth + 16;      // not a power of two: cache sets
+constexpr std::int64_t kBlock = 48;                // rows unpacked at a time
+constexpr std::int64_t kFrames = 256;              // frames packed at a time
+constexpr std::int64_t kFew = 6;                   // frames not worth a tile
 
 static_assert(kBlock % kRows == 0 && kFrames % kTile == 0);
-
-std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
-std::int64_t round_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
 
 // A frame as the product takes it: itself, or its norm in `room`.
 const float* frame(const Linear& op, std::int64_t t, float* room) {
