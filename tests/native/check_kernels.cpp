@@ -16,7 +16,7 @@
 namespace {
 
 using Floats = std::vector<float>;
-constexpr double kTolerance = 4e-6;  // of the largest value
+constexpr double kTolerance = 1e-5;  // of the largest value, which the gates of a small case can make small
 
 Floats normal(std::int64_t n) {
     static std::mt19937 random(1);
@@ -79,7 +79,9 @@ Worst check_linear(const asr::Kernels& set) {
                 for (const auto activation : {asr::Activation::none, asr::Activation::relu,
                                               asr::Activation::silu, asr::Activation::gated}) {
                     const std::int64_t n_out = 74, width = activation == asr::Activation::gated ? 37 : 74;
-                    const Floats x = normal(frames * n_in), w = normal(n_out * n_in), bias = normal(n_out);
+                    const Floats x = normal(frames * n_in), bias = normal(n_out);
+                    Floats w = normal(n_out * n_in);
+                    for (float& value : w) value /= std::sqrt(static_cast<float>(n_in));
                     const Floats norm = normal(n_in), shift = normal(n_in), residual = normal(frames * width);
                     const std::vector<char> bytes = q8_0(n_out, n_in);
                     asr::Linear op = {};

@@ -112,16 +112,25 @@ inline Vector exp(Vector x) {
 inline Vector sigmoid(Vector x) { return 1.0F / (1.0F + exp(-x)); }
 inline Vector silu(Vector x) { return x * sigmoid(x); }
 
+// Lanes of a (0 to 3) and b (4 to 7). GCC before 12 does not have it by the name that Clang gave it.
+template <int A, int B, int C, int D>
+Four pick(Four a, Four b) {
+#if defined(__clang__) || __GNUC__ >= 12
+    return __builtin_shufflevector(a, b, A, B, C, D);
+#else
+    typedef std::int32_t Lanes __attribute__((vector_size(16)));
+    return __builtin_shuffle(a, b, Lanes{A, B, C, D});
+#endif
+}
+
 // Columns become rows: four rows of four.
 inline void transpose(Four& a, Four& b, Four& c, Four& d) {
-    const Four ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5),
-               ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
-    const Four cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5),
-               cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-    a = __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5);
-    b = __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7);
-    c = __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5);
-    d = __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7);
+    const Four ab_low = pick<0, 4, 1, 5>(a, b), ab_high = pick<2, 6, 3, 7>(a, b);
+    const Four cd_low = pick<0, 4, 1, 5>(c, d), cd_high = pick<2, 6, 3, 7>(c, d);
+    a = pick<0, 1, 4, 5>(ab_low, cd_low);
+    b = pick<2, 3, 6, 7>(ab_low, cd_low);
+    c = pick<0, 1, 4, 5>(ab_high, cd_high);
+    d = pick<2, 3, 6, 7>(ab_high, cd_high);
 }
 
 }  // namespace asr::ASR_SET
