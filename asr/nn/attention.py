@@ -45,31 +45,21 @@ def relative_attention(
     norm: str,
 ) -> ggml.Tensor:
     """x [d, T] -> x + attention(norm(x)) [d, T]."""
-    mix = _fused_attention if fused(loader, x) else _plain_attention
-    mixed = mix(ctx, loader, name, x, around, n_heads, norm)
+    if fused(loader, x):
+        left, right = around.context
+        mixed = _core.relative_attention(
+            ctx,
+            fused_linear(ctx, loader, [f"{name}.linear_{part}" for part in "qkv"], x, norm=norm),  # [3d, T]
+            around.positions(name),
+            clone_weight(ctx, loader, f"{name}.pos_bias_u"),
+            clone_weight(ctx, loader, f"{name}.pos_bias_v"),
+            left=left,
+            right=right,
+            chunked=around.style == "chunked_limited",
+        )
+    else:
+        mixed = _plain_attention(ctx, loader, name, layer_norm(ctx, loader, norm, x), around, n_heads)
     return linear(ctx, loader, f"{name}.linear_out", mixed, residual=x)
-
-
-def _fused_attention(
-    ctx: ggml.Context,
-    loader: ModelLoader,
-    name: str,
-    x: ggml.Tensor,
-    around: Surroundings,
-    n_heads: int,
-    norm: str,
-) -> ggml.Tensor:
-    left, right = around.context
-    return _core.relative_attention(
-        ctx,
-        fused_linear(ctx, loader, [f"{name}.linear_{part}" for part in "qkv"], x, norm=norm),  # [3d, T]
-        around.positions(name),
-        clone_weight(ctx, loader, f"{name}.pos_bias_u"),
-        clone_weight(ctx, loader, f"{name}.pos_bias_v"),
-        left=left,
-        right=right,
-        chunked=around.style == "chunked_limited",
-    )
 
 
 def _plain_attention(
@@ -79,9 +69,8 @@ def _plain_attention(
     x: ggml.Tensor,
     around: Surroundings,
     n_heads: int,
-    norm: str,
 ) -> ggml.Tensor:
-    x = layer_norm(ctx, loader, norm, x)
+    """The heads' results side by side, by ggml's operators: x [d, T] -> [d, T]."""
     d, n_frames = x.ne[:2]
     d_head = d // n_heads
     n_positions = 2 * n_frames - 1

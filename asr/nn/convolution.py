@@ -72,23 +72,27 @@ def convolution_module(
 ) -> ggml.Tensor:
     """NeMo's ``ConformerConvolution`` with its norm and residual: x [d, T] -> x + convolution(norm(x))."""
     y = linear(ctx, loader, f"{name}.pointwise_conv1", x, norm=norm, activation="gated")  # [d, T]
-    if fused(loader, x) and encoder.conv_norm_type == "batch_norm":
-        y = _fused_depthwise(ctx, loader, f"{name}.depthwise_conv", y, encoder.conv_context, silu=True)
-    else:
-        y = _depthwise(ctx, loader, f"{name}.depthwise_conv", y, encoder.conv_context)
-        if encoder.conv_norm_type == "layer_norm":
-            y = layer_norm(ctx, loader, f"{name}.batch_norm", y)  # NeMo keeps the name for either norm
-        y = ggml.silu(ctx, y)
+    normed = encoder.conv_norm_type == "layer_norm"
+    y = _depthwise(ctx, loader, f"{name}.depthwise_conv", y, encoder.conv_context, silu=not normed)
+    if normed:
+        y = ggml.silu(ctx, layer_norm(ctx, loader, f"{name}.batch_norm", y))  # NeMo's name for either norm
     return linear(ctx, loader, f"{name}.pointwise_conv2", y, residual=x)
 
 
 def _depthwise(
-    ctx: ggml.Context, loader: ModelLoader, name: str, x: ggml.Tensor, context: tuple[int, int]
+    ctx: ggml.Context,
+    loader: ModelLoader,
+    name: str,
+    x: ggml.Tensor,
+    context: tuple[int, int],
+    *,
+    silu: bool = False,
 ) -> ggml.Tensor:
     """Depthwise convolution over time with ``context`` frames on the left and right: [d, T] -> [d, T]."""
     left, right = context
+    kernel, bias = (clone_weight(ctx, loader, name + part) for part in (_KERNEL, _BIAS))  # [d, K], [d]
     if fused(loader, x):
-        return _fused_depthwise(ctx, loader, name, x, context, silu=False)
+        return _core.depthwise(ctx, x, kernel, bias, left=left, right=right, silu=silu)
     padding = left
     # Of a single frame ggml could not tell which layout it has, so it gets its padding here too.
     if left != right or x.ne[1] == 1:
@@ -98,19 +102,12 @@ def _depthwise(
     # Time is the image's height and its width is 1. ggml takes a layout for channels-last when its strides
     # grow from channel to width to height; a width of 1 may have any stride, so it is given one in between.
     image = ggml.permute(ctx, ggml.view_3d(ctx, x, d, 1, n_frames, 2 * x.nb[0], x.nb[1], 0), 2, 0, 1, 3)
-    kernel = clone_weight(ctx, loader, name + _KERNEL)  # [d, K]
     kernel = ggml.permute(ctx, ggml.reshape_4d(ctx, kernel, d, 1, 1, kernel.ne[1]), 3, 2, 0, 1)
     y = ggml.conv_2d_dw_direct(ctx, kernel, image, 1, 1, 0, padding, 1, 1)
     y = ggml.permute(ctx, y, 1, 2, 0, 3)  # [d, 1, T] again, contiguous
     y = ggml.reshape_2d(ctx, y, d, y.ne[2])
-    return ggml.add(ctx, y, clone_weight(ctx, loader, name + _BIAS))
-
-
-def _fused_depthwise(
-    ctx: ggml.Context, loader: ModelLoader, name: str, x: ggml.Tensor, context: tuple[int, int], silu: bool
-) -> ggml.Tensor:
-    kernel, bias = (clone_weight(ctx, loader, name + part) for part in (_KERNEL, _BIAS))
-    return _core.depthwise(ctx, x, kernel, bias, left=context[0], right=context[1], silu=silu)
+    y = ggml.add(ctx, y, bias)
+    return ggml.silu(ctx, y) if silu else y
 
 
 def subsampled_length(n_frames: int, encoder: Encoder) -> int:

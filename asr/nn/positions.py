@@ -36,11 +36,13 @@ def relative_positions(n_frames: int, d_model: int) -> npt.NDArray[np.float32]:
 
 
 def project(
-    ctx: ggml.Context, loader: ModelLoader, n_frames: int, d_model: int
+    ctx: ggml.Context, loader: ModelLoader, table: npt.NDArray[np.float32]
 ) -> Callable[[str], ggml.Tensor]:
-    """A function: name of an attention -> its projected positions [d, 2T-1], computed in the graph."""
-    table = relative_positions(n_frames, d_model)
-    sinusoids = graph_input_tensor(ctx, ggml.Type.F32, (d_model, len(table)), table)
+    """A function: name of an attention -> its projected positions [d, 2T-1], computed in the graph.
+
+    ``table`` is :func:`relative_positions`.
+    """
+    sinusoids = graph_input_tensor(ctx, ggml.Type.F32, table.shape[::-1], table)
     return lambda name: linear(ctx, loader, f"{name}.linear_pos", sinusoids)
 
 
@@ -63,7 +65,7 @@ class ProjectedPositions:
         d_model = self._encoder.d_model
         size = self._encoder.n_layers * (2 * n_frames - 1) * d_model * 4
         if not self._loader.fused or size > _MOST_BYTES:
-            return lambda ctx: project(ctx, self._loader, n_frames, d_model)
+            return lambda ctx: project(ctx, self._loader, relative_positions(n_frames, d_model))
         with self._lock:
             if self._kept[0] < n_frames:
                 self._kept = (n_frames, self._compute(backend, n_frames))
@@ -87,10 +89,12 @@ class ProjectedPositions:
         context = ggml.Context(len(names) * ggml.tensor_overhead())
         tables = {name: context.new_tensor(ggml.Type.F32, [d_model, 2 * n_frames - 1]) for name in names}
         ggml.alloc_ctx_tensors(context, backend.handle)
+        sinusoids = relative_positions(n_frames, d_model)
 
+        def projected(name: str) -> npt.NDArray[np.float32]:
+            return backend.compute(lambda ctx: project(ctx, self._loader, sinusoids)(name))
+
+        # One graph a layer: the compute buffer need not hold the results of all.
         for name, table in tables.items():
-            value = backend.compute(
-                lambda ctx, name=name: project(ctx, self._loader, n_frames, d_model)(name)  # type: ignore[misc]
-            )
-            table.set(value.reshape(-1, d_model))
+            table.set(projected(name).reshape(-1, d_model))
         return tables
