@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from asr.audio import AudioSource, load_audio
+from asr.audio import AudioSource
 from asr.model import Model
 
 STAGES = ("read", "mel", "encoder", "decoder")
@@ -57,14 +57,17 @@ def measure(
     if audio is None:
         noise = np.random.default_rng(0).normal(0, 0.05, _NOISE_SECONDS * model.sample_rate)
         audio = noise.astype(np.float32)
-    rows = [_pass(model, audio, decoder) for _ in range(passes + 1)][1:]
+    _pass(model, audio, decoder)
+    measured = [_pass(model, audio, decoder) for _ in range(passes)]
+    rows = [laps for laps, _ in measured]
+    duration = measured[0][1]
     stages = {stage: _times([row[stage] for row in rows]) for stage in STAGES}
     total = _times([sum(row.values()) for row in rows])
-    duration = len(load_audio(audio, None, model.sample_rate, None)) / model.sample_rate
     return Measurement(duration, passes, stages, total, total.median / duration)
 
 
-def _pass(model: Model, audio: AudioSource, decoder: str | None) -> dict[str, float]:
+def _pass(model: Model, audio: AudioSource, decoder: str | None) -> tuple[dict[str, float], float]:
+    """Seconds of each stage, and of the recording."""
     laps: dict[str, float] = dict.fromkeys(STAGES, 0.0)
     last = time.perf_counter()
 
@@ -74,8 +77,7 @@ def _pass(model: Model, audio: AudioSource, decoder: str | None) -> dict[str, fl
         laps[stage] += now - last
         last = now
 
-    model.transcribe_in_stages(audio, lap, decoder=decoder)
-    return laps
+    return laps, model.transcribe_in_stages(audio, lap, decoder=decoder).duration
 
 
 def _times(seconds: list[float]) -> Times:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypedDict, overload
 import numpy as np
 import numpy.typing as npt
 
+import asr._core as _core
 from asr.architectures.fastconformer import EncoderStates, FastConformer
 from asr.audio import AudioSource, display_name, is_silent, load_audio, printable
 from asr.backend import Backend, CancelSignal
@@ -126,6 +127,11 @@ class Model:
     def sample_rate(self) -> int:
         """The rate in Hz to which audio is resampled."""
         return self.config.preprocessor.sample_rate
+
+    @property
+    def kernels(self) -> str | None:
+        """The set of our own kernels that computes the encoder, such as ``avx2``; None: ggml's operators."""
+        return _core.kernels() if self._loader.fused else None
 
     @property
     def frame_seconds(self) -> float:

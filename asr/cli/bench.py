@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-import asr._core as _core
 from asr.audio import display_name
 from asr.bench import STAGES, Measurement, Times, measure, peak_memory
 from asr.cli.console import write_stdout
@@ -34,19 +33,18 @@ def run(
         rows = [(_NOISE, measure(model, decoder=decoder, passes=passes))]
     memory = peak_memory()
     threads_used = model.backend.n_threads
-    kernels = _core.kernels() if model.backend.device_name.lower() == "cpu" else None
     if as_json:
         report = {
             "model": model.name,
             "device": model.backend.device_name,
             "threads": threads_used,
-            "kernels": kernels,
+            "kernels": model.kernels,
             "peak_memory_bytes": memory,
             "measurements": [{"file": file, **asdict(row)} for file, row in rows],
         }
         write_stdout(dump_json(report) + "\n")
         return 0
-    device_name = model.backend.device_name + (f" ({kernels} kernels)" if kernels else "")
+    device_name = model.backend.device_name + (f" ({model.kernels} kernels)" if model.kernels else "")
     peak = "unknown" if memory is None else f"{memory / 1e6:.0f} MB"
     write_stdout(
         f"{model.name}, {device_name}, {threads_used} threads; median / best of {passes} "
