@@ -111,17 +111,7 @@ void pack_across(const float* from, std::int64_t stride, std::int64_t count, std
         const float* rows[4];
         // What is computed for rows that are not there is not used.
         for (int i = 0; i < 4; ++i) rows[i] = from + smaller(t + i, count - 1) * stride;
-        float* to = packed + round_down(t, kWidth) * d + t % kWidth;
-        std::int64_t k = 0;
-        for (; k + 4 <= d; k += 4) {
-            Four f[4];
-            for (int i = 0; i < 4; ++i) f[i] = load4(rows[i] + k);
-            transpose(f[0], f[1], f[2], f[3]);
-            for (int i = 0; i < 4; ++i) store4(to + (k + i) * kWidth, f[i]);
-        }
-        for (; k < d; ++k) {
-            for (int i = 0; i < 4; ++i) to[k * kWidth + i] = rows[i][k];
-        }
+        interleave(rows, d, packed + round_down(t, kWidth) * d + t % kWidth, kWidth);
     }
 }
 
@@ -130,12 +120,7 @@ void pack_along(const float* from, std::int64_t stride, std::int64_t count, std:
     for (std::int64_t t = 0; t < count; ++t) {
         const float* row = from + t * stride;
         float* to = packed + t * kWidth;
-        std::int64_t k = 0;
-        for (; k + kWidth <= d; k += kWidth) store(to + k * count, load(row + k));
-        if (k == d) continue;
-        Vector rest = {};
-        std::memcpy(&rest, row + k, static_cast<std::size_t>(d - k) * sizeof(float));
-        store(to + k * count, rest);
+        vectors(d, [&](std::int64_t k, int n) { store(to + k * count, load_some(row + k, n)); });
     }
 }
 

@@ -43,19 +43,8 @@ void pack(const Linear& op, std::int64_t first, std::int64_t count, float* packe
         for (std::int64_t k0 = 0; k0 < n; k0 += kDepth) {
             const std::int64_t depth = smaller(kDepth, n - k0);
             float* to = packed + k0 * padded + (t / kTile * depth) * kTile + t % kTile;
-            std::int64_t k = 0;
-            for (; k + 4 <= depth; k += 4) {
-                Four a = load4(rows[0] + k0 + k), b = load4(rows[1] + k0 + k);
-                Four c = load4(rows[2] + k0 + k), d = load4(rows[3] + k0 + k);
-                transpose(a, b, c, d);
-                store4(to + k * kTile, a);
-                store4(to + (k + 1) * kTile, b);
-                store4(to + (k + 2) * kTile, c);
-                store4(to + (k + 3) * kTile, d);
-            }
-            for (; k < depth; ++k) {
-                for (int i = 0; i < 4; ++i) to[k * kTile + i] = rows[i][k0 + k];
-            }
+            const float* parts[4] = {rows[0] + k0, rows[1] + k0, rows[2] + k0, rows[3] + k0};
+            interleave(parts, depth, to, kTile);
         }
     }
 }
@@ -106,13 +95,10 @@ void multiply(const float* weights, const float* frames, std::int64_t depth, flo
     }
 }
 
-void activate(const Linear& op, float* sums, std::int64_t n, float bias) {
-    for (std::int64_t t = 0; t < n; t += kWidth) {
-        Vector v = load(sums + t) + bias;
-        if (op.activation == Activation::silu) v = silu(v);
-        if (op.activation == Activation::relu) v = larger(v, Vector{});
-        store(sums + t, v);
-    }
+Vector activate(const Linear& op, Vector v) {
+    if (op.activation == Activation::silu) return silu(v);
+    if (op.activation == Activation::relu) return larger(v, Vector{});
+    return v;
 }
 
 // The rows of results that a thread makes: `rows` of them from `row` on, of one part. When gated, the gate of
@@ -124,6 +110,12 @@ struct Rows {
 
 std::int64_t results(const Linear& op) {
     return op.activation == Activation::gated ? op.n_out / 2 : op.n_out;
+}
+
+void write(const Linear& op, std::int64_t frame, std::int64_t column, float value) {
+    float y = value * op.scale;
+    if (op.residual != nullptr) y += op.residual[frame * op.residual_stride + column];
+    op.y[frame * op.y_stride + column] = y;
 }
 
 // [row, frame] in `sums` becomes [frame, row] in y, from frame `first` on.
@@ -145,12 +137,7 @@ void write(const Linear& op, const Rows& block, std::int64_t first, std::int64_t
             }
         }
         for (; r < block.rows; ++r) {
-            for (int i = 0; i < here; ++i) {
-                float y = sums[r * stride + t + i] * op.scale;
-                if (op.residual != nullptr)
-                    y += op.residual[(first + t + i) * op.residual_stride + column + r];
-                op.y[(first + t + i) * op.y_stride + column + r] = y;
-            }
+            for (int i = 0; i < here; ++i) write(op, first + t + i, column + r, sums[r * stride + t + i]);
         }
     }
 }
@@ -159,12 +146,16 @@ void finish(const Linear& op, const Rows& block, std::int64_t padded, float* sum
     const float* bias = op.parts[block.part].bias;
     for (std::int64_t r = 0; r < block.rows; ++r) {
         float* row = sums + r * padded;
-        activate(op, row, padded, bias != nullptr ? bias[block.row + r] : 0.0F);
-        if (op.activation != Activation::gated) continue;
+        const float own = bias != nullptr ? bias[block.row + r] : 0.0F;
+        if (op.activation != Activation::gated) {
+            for (std::int64_t t = 0; t < padded; t += kWidth)
+                store(row + t, activate(op, load(row + t) + own));
+            continue;
+        }
         const float* gate = sums + (gates + r) * padded;
         const float gate_bias = bias != nullptr ? bias[results(op) + block.row + r] : 0.0F;
         for (std::int64_t t = 0; t < padded; t += kWidth) {
-            store(row + t, load(row + t) * sigmoid(load(gate + t) + gate_bias));
+            store(row + t, (load(row + t) + own) * sigmoid(load(gate + t) + gate_bias));
         }
     }
 }
@@ -245,18 +236,13 @@ void few_frames(const Linear& op, int ith, int nth) {
     my_rows(op, ith, nth, 1, op.n_out, [&](const Rows& block) {
         const Linear::Part& part = op.parts[block.part];
         for (std::int64_t r = block.row; r < block.row + block.rows; ++r) {
-            float out[kWidth > kFew ? kWidth : 8] = {}, gate[kWidth > kFew ? kWidth : 8] = {};
+            float out[kFew], gate[kFew];
             dot(part, r, out);
             if (op.activation == Activation::gated) dot(part, results(op) + r, gate);
             for (std::int64_t t = 0; t < count; ++t) {
                 Vector v = broadcast(out[t]);
                 if (op.activation == Activation::gated) v = v * sigmoid(broadcast(gate[t]));
-                if (op.activation == Activation::silu) v = silu(v);
-                if (op.activation == Activation::relu) v = larger(v, Vector{});
-                const std::int64_t column = block.part * results(op) + r;
-                float y = v[0] * op.scale;
-                if (op.residual != nullptr) y += op.residual[t * op.residual_stride + column];
-                op.y[t * op.y_stride + column] = y;
+                write(op, t, block.part * results(op) + r, activate(op, v)[0]);
             }
         }
     });

@@ -43,6 +43,23 @@ inline Four load4(const float* from) {
     return v;
 }
 inline void store4(float* to, Four v) { std::memcpy(to, &v, sizeof(v)); }
+// The first n floats of a vector, 0 behind them.
+inline Vector load_some(const float* from, int n) {
+    if (n == kWidth) return load(from);
+    Vector v = {};
+    std::memcpy(&v, from, static_cast<std::size_t>(n) * sizeof(float));
+    return v;
+}
+inline void store_some(float* to, Vector v, int n) {
+    std::memcpy(to, &v, static_cast<std::size_t>(n) * sizeof(float));
+}
+// n floats in vectors, the last of them perhaps in part: body(first, how many).
+template <typename Body>
+void vectors(std::int64_t n, Body&& body) {
+    std::int64_t i = 0;
+    for (; i + kWidth <= n; i += kWidth) body(i, kWidth);
+    if (i < n) body(i, static_cast<int>(n - i));
+}
 inline Vector broadcast(float value) { return Vector{} + value; }
 
 // Signed bytes, and halves, as floats. GCC makes many instructions of a conversion it finds itself.
