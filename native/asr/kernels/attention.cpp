@@ -124,32 +124,15 @@ void pack_along(const float* from, std::int64_t stride, std::int64_t count, std:
     }
 }
 
-// out[row][column] = rows[row][k] * panels[k][column] for Rows rows and Vectors panels.
-template <int Rows, int Vectors>
-void multiply(const float* rows, std::int64_t row_stride, const float* panels, std::int64_t panel_stride,
-              std::int64_t depth, float* out, std::int64_t out_stride) {
-    Vector s[Rows][Vectors] = {};
-    for (std::int64_t k = 0; k < depth; ++k) {
-        Vector x[Vectors];
-        for (int v = 0; v < Vectors; ++v) x[v] = load(panels + v * panel_stride + k * kWidth);
-        for (int r = 0; r < Rows; ++r) {
-            const float w = rows[r * row_stride + k];
-            for (int v = 0; v < Vectors; ++v) s[r][v] += w * x[v];
-        }
-    }
-    for (int r = 0; r < Rows; ++r) {
-        for (int v = 0; v < Vectors; ++v) store(out + r * out_stride + v * kWidth, s[r][v]);
-    }
-}
-
+// Products of Rows rows with panels of kWidth columns.
 template <int Rows>
 void product(const float* rows, std::int64_t row_stride, const float* panels, std::int64_t panel_stride,
              std::int64_t n_panels, std::int64_t depth, float* out, std::int64_t out_stride) {
     std::int64_t at = 0;
     const auto step = [&](auto&& multiply_panels, std::int64_t n) {
         for (; at + n <= n_panels; at += n) {
-            multiply_panels(rows, row_stride, panels + at * panel_stride, panel_stride, depth,
-                            out + at * kWidth, out_stride);
+            const Columns columns = {panels + at * panel_stride, panel_stride, kWidth};
+            multiply_panels(rows, row_stride, columns, depth, out + at * kWidth, out_stride, true);
         }
     };
     step(multiply<Rows, kVectors>, kVectors);

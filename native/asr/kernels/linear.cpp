@@ -74,27 +74,6 @@ void unpack_row(const Linear& op, const Linear::Part& part, std::int64_t row, st
     }
 }
 
-// sums[row][frame] (+)= weights[row][k] * frames[k][frame] for kRows rows and Vectors vectors of frames.
-template <int Vectors>
-void multiply(const float* weights, const float* frames, std::int64_t depth, float* sums, std::int64_t stride,
-              bool first) {
-    Vector s[kRows][Vectors];
-    for (int r = 0; r < kRows; ++r) {
-        for (int v = 0; v < Vectors; ++v) s[r][v] = first ? Vector{} : load(sums + r * stride + v * kWidth);
-    }
-    for (std::int64_t k = 0; k < depth; ++k) {
-        Vector x[Vectors];
-        for (int v = 0; v < Vectors; ++v) x[v] = load(frames + k * kTile + v * kWidth);
-        for (int r = 0; r < kRows; ++r) {
-            const float w = weights[r * kStride + k];
-            for (int v = 0; v < Vectors; ++v) s[r][v] += w * x[v];
-        }
-    }
-    for (int r = 0; r < kRows; ++r) {
-        for (int v = 0; v < Vectors; ++v) store(sums + r * stride + v * kWidth, s[r][v]);
-    }
-}
-
 Vector activate(const Linear& op, Vector v) {
     if (op.activation == Activation::silu) return silu(v);
     if (op.activation == Activation::relu) return larger(v, Vector{});
@@ -176,14 +155,15 @@ void product(const Linear& op, const Rows& block, const float* packed, std::int6
             }
         }
         for (std::int64_t t = 0; t < padded; t += kTile) {
-            const float* tile = packed + k0 * padded + t * depth;
+            const Columns tile = {packed + k0 * padded + t * depth, kWidth, kTile};
             for (std::int64_t r = 0; r < used; r += kRows) {
+                const float* rows = weights + r * kStride;
                 float* to = sums + r * padded + t;
                 // Few frames are left in the last tile.
                 if (count - t <= kWidth) {
-                    multiply<1>(weights + r * kStride, tile, depth, to, padded, k0 == 0);
+                    multiply<kRows, 1>(rows, kStride, tile, depth, to, padded, k0 == 0);
                 } else {
-                    multiply<kVectors>(weights + r * kStride, tile, depth, to, padded, k0 == 0);
+                    multiply<kRows, kVectors>(rows, kStride, tile, depth, to, padded, k0 == 0);
                 }
             }
         }
