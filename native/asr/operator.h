@@ -1,11 +1,14 @@
 // What every operator does: check its tensors, add a node to the graph, find the tensors again when it runs.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <initializer_list>
 #include <string>
+#include <type_traits>
 #include <vector>
 
+#include "ggml/checks.h"
 #include "ggml/context.h"
 #include "ggml/guard.h"
 
@@ -32,25 +35,38 @@ Options from_userdata(void* userdata) {
     return options;
 }
 
-inline void require(bool holds, const char* op, const std::string& what) {
-    if (!holds) throw GgmlFailure(std::string(op) + ": " + what);
+// Throws unless `holds`. What to say is text, or a function that makes it: a graph is built for every
+// utterance, and nothing is wrong with most.
+template <typename What>
+void require(bool holds, const char* op, const What& what) {
+    if (holds) return;
+    if constexpr (std::is_invocable_v<What>) {
+        throw GgmlFailure(std::string(op) + ": " + what());
+    } else {
+        throw GgmlFailure(std::string(op) + ": " + what);
+    }
 }
 
 // A float32 tensor whose rows are contiguous.
 inline void require_rows(const ggml_tensor* t, const char* op, const char* name) {
-    require(t->type == GGML_TYPE_F32 && t->nb[0] == sizeof(float), op,
-            std::string(name) + " " + ggmlpy::describe(t) + " must be float32 with contiguous rows");
+    require(ggmlpy::is_f32(t) && ggmlpy::dense(t), op, [&] {
+        return std::string(name) + " " + ggmlpy::describe(t) + " must be float32 with contiguous rows";
+    });
 }
 
 // A contiguous float32 tensor of n values.
 inline void require_vector(const ggml_tensor* t, std::int64_t n, const char* op, const char* name) {
-    require(t->type == GGML_TYPE_F32 && ggml_is_contiguous(t) && ggml_nelements(t) == n, op,
-            std::string(name) + " " + ggmlpy::describe(t) + " must be float32 of " + std::to_string(n) +
-                " values");
+    require(ggmlpy::is_f32(t) && ggmlpy::contiguous(t) && ggml_nelements(t) == n, op, [&] {
+        return std::string(name) + " " + ggmlpy::describe(t) + " must be float32 of " + std::to_string(n) +
+               " values";
+    });
 }
 
-inline const float* floats(const ggml_tensor* t) {
-    return t != nullptr ? static_cast<const float*>(t->data) : nullptr;
+inline const float* floats(const ggml_tensor* t) { return static_cast<const float*>(t->data); }
+
+// From one row of a tensor to the next, in floats.
+inline std::int64_t row_stride(const ggml_tensor* t) {
+    return static_cast<std::int64_t>(t->nb[1] / sizeof(float));
 }
 
 // The node that computes float32 [ne0, ne1, ne2] from `sources` with `compute` on all threads.

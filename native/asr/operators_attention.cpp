@@ -28,9 +28,9 @@ void compute_attention(ggml_tensor* y, int ith, int nth, void* userdata) {
     op.q = floats(qkv);
     op.k = op.q + d;
     op.v = op.q + 2 * d;
-    op.stride = static_cast<std::int64_t>(qkv->nb[1] / sizeof(float));
+    op.stride = row_stride(qkv);
     op.p = floats(positions);
-    op.p_stride = static_cast<std::int64_t>(positions->nb[1] / sizeof(float));
+    op.p_stride = row_stride(positions);
     op.bias_u = floats(bias_u);
     op.bias_v = floats(y->src[3]);
     op.left = limit(options.left);
@@ -48,15 +48,17 @@ Tensor relative_attention(const ContextPtr& context, const Tensor& qkv, const Te
     const ggml_tensor *x = qkv.get(), *p = positions.get(), *u = bias_u.get();
     require_rows(x, name, "qkv");
     require_rows(p, name, "positions");
-    require(x->ne[0] % 3 == 0 && x->ne[0] > 0 && x->ne[1] > 0 && x->ne[2] * x->ne[3] == 1, name,
-            "qkv " + ggmlpy::describe(x) + " must be queries, keys and values side by side");
+    require(x->ne[0] % 3 == 0 && x->ne[0] > 0 && x->ne[1] > 0 && ggmlpy::is_matrix(x), name,
+            [&] { return "qkv " + ggmlpy::describe(x) + " must be queries, keys and values side by side"; });
     const std::int64_t d = x->ne[0] / 3, n_frames = x->ne[1];
-    require(p->ne[0] == d && p->ne[1] == 2 * n_frames - 1 && p->ne[2] * p->ne[3] == 1, name,
-            "positions " + ggmlpy::describe(p) + " must be " + std::to_string(d) + " for each of " +
-                std::to_string(2 * n_frames - 1) + " distances");
+    require(ggmlpy::sizes_are(p, d, 2 * n_frames - 1), name, [&] {
+        return "positions " + ggmlpy::describe(p) + " must be " + std::to_string(d) + " for each of " +
+               std::to_string(2 * n_frames - 1) + " distances";
+    });
     require_vector(u, d, name, "bias_u");
     require_vector(bias_v.get(), d, name, "bias_v");
-    require(u->ne[0] * u->ne[1] == d, name, "bias_u " + ggmlpy::describe(u) + " must be [d_head, n_heads]");
+    require(u->ne[0] * u->ne[1] == d, name,
+            [&] { return "bias_u " + ggmlpy::describe(u) + " must be [d_head, n_heads]"; });
     require(left >= -1 && right >= -1 && left < kUnlimited && right < kUnlimited, name,
             "a limit is a number of frames, or -1 for none");
     const auto limit = [](std::int64_t n) {

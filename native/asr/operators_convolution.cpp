@@ -64,7 +64,7 @@ Tensor add_strided(const char* name, Context& context, const Tensor& x, const Te
     const std::int64_t channels = w->ne[0];
     require_vector(w, 9 * channels, name, "the kernel");
     require_rows(x.get(), name, "x");
-    require(ggml_is_contiguous(x.get()) && bands > 0 && frames > 0, name,
+    require(ggmlpy::contiguous(x.get()) && bands > 0 && frames > 0, name,
             "x must be contiguous and not empty");
     std::vector<const Tensor*> sources{&x, &kernel};
     if (bias != nullptr) {
@@ -79,7 +79,7 @@ Tensor add_strided(const char* name, Context& context, const Tensor& x, const Te
 Tensor first_convolution(const ContextPtr& context, const Tensor& mel, const Tensor& kernel,
                          const Tensor* bias, bool causal) {
     const ggml_tensor* x = mel.get();
-    require(x->ne[2] * x->ne[3] == 1, "first_convolution", "takes mel of two dimensions");
+    require(ggmlpy::is_matrix(x), "first_convolution", "takes mel of two dimensions");
     return add_strided("first_convolution", *context, mel, kernel, bias, causal, x->ne[0], x->ne[1],
                        compute_first);
 }
@@ -88,7 +88,7 @@ Tensor strided_depthwise(const ContextPtr& context, const Tensor& x, const Tenso
                          bool causal) {
     const ggml_tensor* in = x.get();
     require(in->ne[0] == kernel.get()->ne[0] && in->ne[3] == 1, "strided_depthwise",
-            "the kernel does not fit x " + ggmlpy::describe(in));
+            [&] { return "the kernel does not fit x " + ggmlpy::describe(in); });
     return add_strided("strided_depthwise", *context, x, kernel, bias, causal, in->ne[1], in->ne[2],
                        compute_strided);
 }
@@ -99,11 +99,10 @@ Tensor depthwise(const ContextPtr& context, const Tensor& x, const Tensor& kerne
     const ggml_tensor *in = x.get(), *w = kernel.get();
     require_rows(in, name, "x");
     require_rows(w, name, "the kernel");
-    require(ggml_is_contiguous(in) && ggml_is_contiguous(w) && in->ne[2] * in->ne[3] == 1, name,
+    require(ggmlpy::contiguous(in) && ggmlpy::contiguous(w) && ggmlpy::is_matrix(in), name,
             "x and the kernel must be contiguous");
-    require(w->ne[0] == in->ne[0] && w->ne[2] * w->ne[3] == 1 && left >= 0 && right >= 0 &&
-                left + right + 1 == w->ne[1],
-            name, "the kernel " + ggmlpy::describe(w) + " does not fit x " + ggmlpy::describe(in));
+    require(left >= 0 && right >= 0 && ggmlpy::sizes_are(w, in->ne[0], left + right + 1), name,
+            [&] { return "the kernel " + ggmlpy::describe(w) + " does not fit x " + ggmlpy::describe(in); });
     require_vector(bias.get(), in->ne[0], name, "the bias");
     const DepthwiseOptions options{left, with_silu};
     return add_node(*context, {in->ne[0], in->ne[1]}, {&x, &kernel, &bias}, compute_depthwise,

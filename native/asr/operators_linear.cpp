@@ -41,7 +41,7 @@ void compute_linear(ggml_tensor* y, int ith, int nth, void* userdata) {
     op.n_out = y->src[1]->ne[1];
     op.n_frames = ggml_nrows(x);
     op.x = floats(x);
-    op.x_stride = static_cast<std::int64_t>(x->nb[1] / sizeof(float));
+    op.x_stride = row_stride(x);
     op.n_parts = options.n_parts;
     int next = 1 + options.n_parts;
     for (int p = 0; p < options.n_parts; ++p) {
@@ -55,12 +55,10 @@ void compute_linear(ggml_tensor* y, int ith, int nth, void* userdata) {
         next += 2;
     }
     op.activation = options.activation;
-    op.scale = 1.0F;
+    op.scale = options.half ? 0.5F : 1.0F;
     if (options.has_residual) {
-        // Half-step feed-forwards add half of what they compute.
-        op.scale = options.half ? 0.5F : 1.0F;
         op.residual = floats(y->src[next]);
-        op.residual_stride = static_cast<std::int64_t>(y->src[next]->nb[1] / sizeof(float));
+        op.residual_stride = row_stride(y->src[next]);
     }
     op.y = static_cast<float*>(y->data);
     op.y_stride = y->ne[0];
@@ -85,17 +83,19 @@ Tensor linear(const ContextPtr& context, const Tensor& x, const std::vector<Tens
     const Activation act = activation_of(activation);
     const ggml_tensor* in = x.get();
     require_rows(in, name, "x");
-    require(in->ne[2] * in->ne[3] == 1 || ggml_is_contiguous(in), name, "x must be contiguous");
+    require(ggmlpy::is_matrix(in) || ggmlpy::contiguous(in), name, "x must be contiguous");
     const std::int64_t n_in = in->ne[0], n_out = weights.front().get()->ne[1];
     const auto n_parts = static_cast<std::int64_t>(weights.size());
     std::vector<const Tensor*> sources{&x};
     for (const Tensor& weight : weights) {
         const ggml_tensor* w = weight.get();
         require(w->ne[0] == n_in && w->ne[1] == n_out && ggml_nelements(w) == n_in * n_out &&
-                    ggml_is_contiguous(w),
-                name, "the matrix " + ggmlpy::describe(w) + " does not fit x " + ggmlpy::describe(in));
-        require(w->type == GGML_TYPE_F32 || ggml_get_type_traits(w->type)->to_float != nullptr, name,
-                std::string("cannot unpack weights of type ") + ggml_type_name(w->type));
+                    ggmlpy::contiguous(w),
+                name, [&] {
+                    return "the matrix " + ggmlpy::describe(w) + " does not fit x " + ggmlpy::describe(in);
+                });
+        require(ggmlpy::reads_rows(w->type), name,
+                [&] { return std::string("cannot unpack weights of type ") + ggml_type_name(w->type); });
         sources.push_back(&weight);
     }
     for (const Tensor& bias : biases) {
@@ -112,8 +112,8 @@ Tensor linear(const ContextPtr& context, const Tensor& x, const std::vector<Tens
     if (residual != nullptr) {
         const ggml_tensor* r = residual->get();
         require_rows(r, name, "the residual");
-        require(r->ne[0] == width && ggml_nrows(r) == ggml_nrows(in) && ggml_is_contiguous(r), name,
-                "the residual " + ggmlpy::describe(r) + " has not the result's shape");
+        require(r->ne[0] == width && ggml_nrows(r) == ggml_nrows(in) && ggmlpy::contiguous(r), name,
+                [&] { return "the residual " + ggmlpy::describe(r) + " has not the result's shape"; });
         sources.push_back(residual);
     }
     const LinearOptions options{
@@ -127,7 +127,7 @@ void compute_layer_norm(ggml_tensor* y, int ith, int nth, void*) {
     const LayerNorm op{x->ne[0],
                        ggml_nrows(x),
                        floats(x),
-                       static_cast<std::int64_t>(x->nb[1] / sizeof(float)),
+                       row_stride(x),
                        {floats(y->src[1]), floats(y->src[2]), kNormEps},
                        static_cast<float*>(y->data)};
     kernels().layer_norm(op, ith, nth);
@@ -136,7 +136,7 @@ void compute_layer_norm(ggml_tensor* y, int ith, int nth, void*) {
 Tensor layer_norm(const ContextPtr& context, const Tensor& x, const Tensor& weight, const Tensor& bias) {
     const ggml_tensor* in = x.get();
     require_rows(in, "layer_norm", "x");
-    require(ggml_is_contiguous(in), "layer_norm", "x must be contiguous");
+    require(ggmlpy::contiguous(in), "layer_norm", "x must be contiguous");
     require_vector(weight.get(), in->ne[0], "layer_norm", "the weight");
     require_vector(bias.get(), in->ne[0], "layer_norm", "the bias");
     return add_node(*context, {in->ne[0], in->ne[1], in->ne[2], in->ne[3]}, {&x, &weight, &bias},

@@ -73,6 +73,13 @@ def test_what_is_around_it(size: tuple[int, int, int], activation: str, half: bo
     check(build, inputs, 4e-6)
 
 
+@pytest.mark.parametrize("name", _core.kernel_sets())
+def test_half_without_a_residual(name: str, run: Callable[..., FloatArray]) -> None:
+    inputs = {"x": normal(9, 16), "w": weight(5, 16)}
+    half = run(name, lambda ctx, t: _core.linear(ctx, t["x"], [t["w"]], half=True), inputs)
+    np.testing.assert_allclose(half, 0.5 * inputs["x"] @ inputs["w"].T, atol=1e-5)
+
+
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_three_side_by_side(size: tuple[int, int, int], check: Check) -> None:
     n_frames, n_in, n_out = size
