@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import Enum, IntEnum
 
 
-class DeviceType(IntEnum):
+class Named(IntEnum):
+    """An integer of ggml's that prints as its name."""
+
+    __str__ = Enum.__str__
+    __format__ = Enum.__format__
+
+
+class DeviceType(Named):
     """``ggml_backend_dev_type``."""
 
     CPU = 0
@@ -15,7 +22,7 @@ class DeviceType(IntEnum):
     META = 4  # made of several devices
 
 
-class BufferUsage(IntEnum):
+class BufferUsage(Named):
     """``ggml_backend_buffer_usage``: what a buffer is for, a hint to the scheduler."""
 
     ANY = 0
@@ -23,7 +30,7 @@ class BufferUsage(IntEnum):
     COMPUTE = 2
 
 
-class SplitAxis(IntEnum):
+class SplitAxis(Named):
     """``ggml_backend_meta_split_axis``: how a tensor lies on the devices of a meta device."""
 
     AXIS_0 = 0

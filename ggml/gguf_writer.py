@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from enum import IntEnum
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -13,6 +12,7 @@ import numpy.typing as npt
 
 from ggml import _core
 from ggml._files import replacing
+from ggml.enums import Named
 from ggml.errors import GgmlError
 from ggml.types import Type
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _PART = 1 << 22  # bytes of a tensor that are in memory at once
 
 
-class GgufType(IntEnum):
+class GgufType(Named):
     """``gguf_type``: the types of a GGUF file's values."""
 
     UINT8 = 0

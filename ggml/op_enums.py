@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from enum import IntEnum, IntFlag
+from enum import IntFlag
+
+from ggml.enums import Named
 
 
-class UnaryOp(IntEnum):
+class UnaryOp(Named):
     """``ggml_unary_op``: the functions of :func:`ggml.unary`."""
 
     ABS = 0
@@ -32,7 +34,7 @@ class UnaryOp(IntEnum):
     TRUNC = 21
 
 
-class GluOp(IntEnum):
+class GluOp(Named):
     """``ggml_glu_op``: the gated linear units of :func:`ggml.glu`."""
 
     REGLU = 0
@@ -43,21 +45,21 @@ class GluOp(IntEnum):
     GEGLU_QUICK = 5
 
 
-class Pool(IntEnum):
+class Pool(Named):
     """``ggml_op_pool``: what pooling keeps of a window."""
 
     MAX = 0
     AVG = 1
 
 
-class SortOrder(IntEnum):
+class SortOrder(Named):
     """``ggml_sort_order``."""
 
     ASC = 0
     DESC = 1
 
 
-class TriType(IntEnum):
+class TriType(Named):
     """``ggml_tri_type``: which triangle of a matrix; DIAG with the diagonal."""
 
     UPPER_DIAG = 0
@@ -66,7 +68,7 @@ class TriType(IntEnum):
     LOWER = 3
 
 
-class ScaleMode(IntEnum):
+class ScaleMode(Named):
     """``ggml_scale_mode``: how values between elements are found."""
 
     NEAREST = 0
@@ -81,7 +83,7 @@ class ScaleFlag(IntFlag):
     ANTIALIAS = 1 << 9
 
 
-class RopeMode(IntEnum):
+class RopeMode(Named):
     """``GGML_ROPE_TYPE_*``: which elements of a row rotate together."""
 
     NORMAL = 0
@@ -91,7 +93,7 @@ class RopeMode(IntEnum):
     IMROPE = 40
 
 
-class Prec(IntEnum):
+class Prec(Named):
     """``ggml_prec``: how exactly a device accumulates."""
 
     DEFAULT = 0

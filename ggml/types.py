@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 
 import ggml._core as core
+from ggml.enums import Named
 
 
-class Type(IntEnum):
+class Type(Named):
     """``ggml_type``: the types a tensor can have."""
 
     F32 = 0

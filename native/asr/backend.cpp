@@ -55,9 +55,9 @@ void PersistentBackend::allocate(const std::vector<Tensor>& outputs) {
 
 void PersistentBackend::run(const py::object& cancel) {
     if (!graph_) throw GgmlFailure("there is no graph to run: allocate one first");
+    check_computable(*graph_, backend_->get());
     const auto seen = [this] { return requests_at_begin_; };
     exclusive(cancel, seen, [this](Interrupt& interrupt) {
-        check_computable(*graph_, backend_->get());
         check_indices(*graph_);
         step(graph_->get(), interrupt);
     });

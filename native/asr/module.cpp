@@ -76,6 +76,13 @@ struct Features {
 
 }  // namespace
 
+template <>
+inline constexpr bool ggmlpy::is_handle<PersistentBackend> = true;
+template <>
+inline constexpr bool ggmlpy::is_handle<TransducerDecoder> = true;
+template <>
+inline constexpr bool ggmlpy::is_handle<Features> = true;
+
 PYBIND11_MODULE(_core, m) {
     m.doc() = "The C++ core of asr: persistent backend, log-mel, decoding loops.";
     py::module_::import("ggml._core");  // registers the handle types

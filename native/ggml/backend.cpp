@@ -1,28 +1,13 @@
 #include "ggml/backend.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "ggml/guard.h"
 #include "ggml/internal.h"
 #include "ggml/stream.h"
 
-#ifdef _WIN32
-#include <process.h>
-#else
-#include <unistd.h>
-#endif
-
 namespace ggmlpy {
-
-long current_pid() {
-#ifdef _WIN32
-    return static_cast<long>(_getpid());
-#else
-    return static_cast<long>(getpid());
-#endif
-}
-
-bool forked_since(long pid) { return current_pid() != pid; }
 
 Threadpool::Threadpool(int n_threads) : n_threads_(n_threads < 1 ? 1 : n_threads), pid_(current_pid()) {
     if (n_threads_ > GGML_MAX_N_THREADS) {
@@ -34,9 +19,13 @@ Threadpool::Threadpool(int n_threads) : n_threads_(n_threads < 1 ? 1 : n_threads
     if (handle_ == nullptr) throw GgmlFailure("cannot start " + std::to_string(n_threads_) + " threads");
 }
 
-void ComputeMutex::lock() {
+void ComputeMutex::check_not_owned() const {
     if (owner_ == std::this_thread::get_id())
         throw GgmlFailure("this backend is computing on this thread: it cannot be used from within that");
+}
+
+void ComputeMutex::lock() {
+    check_not_owned();
     mutex_.lock();
     owner_ = std::this_thread::get_id();
 }
@@ -52,14 +41,44 @@ void ComputeMutex::unlock() {
     mutex_.unlock();
 }
 
-ComputeLocks::ComputeLocks(std::vector<Backend*> backends) {
+std::vector<Backend*> ComputeLocks::in_order(std::vector<Backend*> backends) {
     std::sort(backends.begin(), backends.end());
     backends.erase(std::unique(backends.begin(), backends.end()), backends.end());
-    for (Backend* backend : backends) backends_.emplace_back(backend->mutex());
-    for (Backend* backend : backends)
+    return backends;
+}
+
+// Pools are sorted only once the backends are locked, which then keep theirs.
+ComputeLocks::ComputeLocks(const std::vector<Backend*>& backends) {
+    const std::vector<Backend*> sorted = in_order(backends);
+    for (Backend* backend : sorted) backends_.emplace_back(backend->mutex());
+    for (Backend* backend : sorted)
         pools_.insert(pools_.end(), backend->pools().begin(), backend->pools().end());
     std::sort(pools_.begin(), pools_.end());
     for (const auto& pool : pools_) pool_locks_.emplace_back(pool->mutex());
+}
+
+std::optional<ComputeLocks> ComputeLocks::try_all(const std::vector<Backend*>& backends) {
+    ComputeLocks locks;
+    for (Backend* backend : locks.in_order(backends)) {
+        backend->mutex().check_not_owned();
+        locks.backends_.emplace_back(backend->mutex(), std::try_to_lock);
+        if (!locks.backends_.back().owns_lock()) return std::nullopt;
+        for (const auto& pool : backend->pools()) {
+            locks.pools_.push_back(pool);
+            locks.pool_locks_.emplace_back(pool->mutex(), std::try_to_lock);
+            if (!locks.pool_locks_.back().owns_lock()) return std::nullopt;
+        }
+    }
+    return locks;
+}
+
+ggml_threadpool_t Threadpool::get() const {
+    if (forked_since(pid_)) {
+        throw GgmlFailure(
+            "this thread pool was made before os.fork(): its threads do not exist in the child process; make "
+            "it in the child");
+    }
+    return handle_;
 }
 
 Threadpool::~Threadpool() {
@@ -99,21 +118,25 @@ void Backend::set_n_threads(int n_threads) {
     check_process();
     const int wanted = n_threads < 1 ? 1 : n_threads;
     const std::vector<ggml_backend_t> parts = cpu_parts();
-    if (parts.empty() || (wanted == n_threads_ && !pools_.empty())) return;
+    if (!parts.empty() && (wanted != n_threads_ || pools_.empty())) start_threads(parts, wanted);
+}
+
+void Backend::start_threads(const std::vector<ggml_backend_t>& parts, int n_threads) {
     // The parts of a meta backend compute one after the other, but a pool belongs to one at a time.
     std::vector<std::shared_ptr<Threadpool>> pools;
-    for (std::size_t i = 0; i < parts.size(); ++i) pools.push_back(std::make_shared<Threadpool>(wanted));
+    for (std::size_t i = 0; i < parts.size(); ++i) pools.push_back(std::make_shared<Threadpool>(n_threads));
     for (std::size_t i = 0; i < parts.size(); ++i) {
         ggml_backend_cpu_set_threadpool(parts[i], pools[i]->get());
-        ggml_backend_cpu_set_n_threads(parts[i], wanted);
+        ggml_backend_cpu_set_n_threads(parts[i], n_threads);
     }
     pools_ = std::move(pools);
-    n_threads_ = wanted;
+    n_threads_ = n_threads;
 }
 
 void Backend::set_threadpool(const std::shared_ptr<Threadpool>& pool) {
     check_process();
     if (!is_cpu()) throw Unsupported("backend " + name() + " has no use for a thread pool");
+    if (!pool) return start_threads(cpu_parts(), n_threads_);
     ggml_backend_cpu_set_threadpool(get(), pool->get());
     ggml_backend_cpu_set_n_threads(get(), pool->n_threads());
     pools_ = {pool};
@@ -121,16 +144,16 @@ void Backend::set_threadpool(const std::shared_ptr<Threadpool>& pool) {
 }
 
 void Backend::check_process() const {
-    if (forked_since(pid_)) {
+    if (forked()) {
         throw GgmlFailure(
             "this backend was made before os.fork(): its threads do not exist in the child process; "
             "make (or load) it in the child");
     }
 }
 
-void Backend::synchronize() {
+std::vector<std::shared_ptr<const void>> Backend::synchronize() {
     ggml_backend_synchronize(get());
-    pending_.clear();
+    return std::exchange(pending_, {});
 }
 
 void Backend::keep_until_synchronized(std::shared_ptr<const void> what) {
@@ -143,7 +166,7 @@ void Backend::remove_plan(GraphPlan* plan) {
 
 void Backend::close() {
     if (!handle_) return;
-    if (!forked_since(pid_)) ggml_backend_synchronize(handle_.get());
+    if (!forked()) ggml_backend_synchronize(handle_.get());
     pending_.clear();
     const std::vector<GraphPlan*> plans = plans_;
     for (GraphPlan* plan : plans) plan->close();

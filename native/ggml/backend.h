@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -11,12 +12,9 @@
 #include "ggml-cpu.h"
 #include "ggml/buffer.h"
 #include "ggml/device.h"
+#include "ggml/process.h"
 
 namespace ggmlpy {
-
-// True in a process that was forked after `pid` was taken.
-bool forked_since(long pid);
-long current_pid();
 
 // Worker threads that live as long as this object. In a forked child they do not exist: there the handle is
 // left alone, since joining them would wait for ever.
@@ -26,7 +24,8 @@ class Threadpool {
     ~Threadpool();
     Threadpool(const Threadpool&) = delete;
     Threadpool& operator=(const Threadpool&) = delete;
-    ggml_threadpool_t get() const { return handle_; }
+    // Throws GgmlFailure in a forked child.
+    ggml_threadpool_t get() const;
     int n_threads() const { return n_threads_; }
     // Held while one of the backends that share the pool computes on it.
     std::recursive_mutex& mutex() { return mutex_; }
@@ -44,6 +43,8 @@ class ComputeMutex {
   public:
     void lock();
     bool try_lock();
+    // Throws GgmlFailure on the thread that has it.
+    void check_not_owned() const;
     void unlock();
 
   private:
@@ -74,15 +75,17 @@ class Backend {
     // on other devices. Throws GgmlFailure for more than ggml can run.
     void set_n_threads(int n_threads);
     int n_threads() const { return n_threads_; }
-    // A pool that other backends may share; it lives as long as they do.
+    // A pool that other backends may share; it lives as long as they do. Null for threads of its own again.
     void set_threadpool(const std::shared_ptr<Threadpool>& pool);
     ComputeMutex& mutex() { return mutex_; }
     const std::vector<std::shared_ptr<Threadpool>>& pools() const { return pools_; }
+    bool forked() const { return forked_since(pid_); }
     // Throws GgmlFailure in a forked child.
     void check_process() const;
 
-    // Waits for what was begun, then lets go of what keep_until_synchronized was given.
-    void synchronize();
+    // Waits for what was begun; gives back what keep_until_synchronized was given, to be let go of under the
+    // GIL.
+    std::vector<std::shared_ptr<const void>> synchronize();
     void keep_until_synchronized(std::shared_ptr<const void> what);
     // Plans are freed with the backend at the latest.
     void add_plan(GraphPlan* plan) { plans_.push_back(plan); }
@@ -95,6 +98,7 @@ class Backend {
         void operator()(ggml_backend_t b) const { ggml_backend_free(b); }
     };
     std::vector<ggml_backend_t> cpu_parts() const;
+    void start_threads(const std::vector<ggml_backend_t>& parts, int n_threads);
     Device device_;
     std::vector<Use> uses_;
     std::vector<std::shared_ptr<Threadpool>> pools_;  // freed after the handle, which refers to them
@@ -110,9 +114,14 @@ class Backend {
 // other.
 class ComputeLocks {
   public:
-    explicit ComputeLocks(std::vector<Backend*> backends);
+    // Waits; so not under the GIL, which who computes may be waiting for.
+    explicit ComputeLocks(const std::vector<Backend*>& backends);
+    // Nothing where one is taken; what was taken of the others is let go of.
+    static std::optional<ComputeLocks> try_all(const std::vector<Backend*>& backends);
 
   private:
+    ComputeLocks() = default;
+    std::vector<Backend*> in_order(std::vector<Backend*> backends);
     std::vector<ComputeLock> backends_;
     std::vector<std::shared_ptr<Threadpool>> pools_;  // outlive their locks
     std::vector<std::unique_lock<std::recursive_mutex>> pool_locks_;

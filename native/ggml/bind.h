@@ -11,25 +11,65 @@
 #include "ggml/gil.h"
 #include "ggml/guard.h"
 #include "ggml/interrupt.h"
+#include "ggml/sched.h"
+#include "ggml/stream.h"
 
-// None is no handle: pybind11 would pass it to a function as a null pointer.
+namespace ggmlpy {
+
+template <typename T, typename... Others>
+inline constexpr bool is_one_of = (std::is_same_v<T, Others> || ...);
+// The classes whose objects Python holds.
+template <typename T>
+inline constexpr bool is_handle =
+    is_one_of<T, Backend, Buffer, BufferType, Context, Device, Event, Gallocr, Graph, GraphPlan, MultiBuffer,
+              Registry, Sched, Tensor, Threadpool>;
+
+// Has the object been through __init__? K.__new__(K) makes one that has not, and pybind11 would give it
+// memory that nobody initialised.
+inline bool is_initialised(pybind11::handle object) {
+    namespace detail = pybind11::detail;
+    if (!object || !PyObject_TypeCheck(reinterpret_cast<PyObject*>(Py_TYPE(object.ptr())),
+                                       detail::get_internals().default_metaclass)) {
+        return true;  // none of pybind11's
+    }
+    auto* instance = reinterpret_cast<detail::instance*>(object.ptr());
+    return instance->get_value_and_holder().value_ptr() != nullptr;
+}
+
+}  // namespace ggmlpy
+
 namespace pybind11::detail {
+
+template <typename T>
+struct type_caster<T, std::enable_if_t<ggmlpy::is_handle<T>>> : type_caster_base<T> {
+    bool load(handle source, bool convert) {
+        return ggmlpy::is_initialised(source) && type_caster_base<T>::load(source, convert);
+    }
+};
+
+// None is no handle either: pybind11 would pass it to a function as a null pointer.
 template <typename T>
 struct handle_caster : copyable_holder_caster<T, std::shared_ptr<T>> {
     bool load(handle source, bool convert) {
-        return !source.is_none() && copyable_holder_caster<T, std::shared_ptr<T>>::load(source, convert);
+        return !source.is_none() && ggmlpy::is_initialised(source) &&
+               copyable_holder_caster<T, std::shared_ptr<T>>::load(source, convert);
     }
 };
 template <>
-struct type_caster<std::shared_ptr<ggmlpy::Context>> : handle_caster<ggmlpy::Context> {};
-template <>
 struct type_caster<std::shared_ptr<ggmlpy::Backend>> : handle_caster<ggmlpy::Backend> {};
-template <>
-struct type_caster<std::shared_ptr<ggmlpy::Graph>> : handle_caster<ggmlpy::Graph> {};
 template <>
 struct type_caster<std::shared_ptr<ggmlpy::Buffer>> : handle_caster<ggmlpy::Buffer> {};
 template <>
+struct type_caster<std::shared_ptr<ggmlpy::Context>> : handle_caster<ggmlpy::Context> {};
+template <>
+struct type_caster<std::shared_ptr<ggmlpy::Gallocr>> : handle_caster<ggmlpy::Gallocr> {};
+template <>
+struct type_caster<std::shared_ptr<ggmlpy::Graph>> : handle_caster<ggmlpy::Graph> {};
+template <>
+struct type_caster<std::shared_ptr<ggmlpy::Sched>> : handle_caster<ggmlpy::Sched> {};
+template <>
 struct type_caster<std::shared_ptr<ggmlpy::Threadpool>> : handle_caster<ggmlpy::Threadpool> {};
+
 }  // namespace pybind11::detail
 
 namespace ggmlpy {
@@ -79,21 +119,38 @@ inline pybind11::object enum_value(const char* name, int value) {
     return pybind11::module_::import("ggml.enums").attr(name)(value);
 }
 
-// A backend's lock, waited for without the GIL: who computes under it may be waiting for the GIL.
-inline ComputeLock lock_backend(Backend& backend) {
-    const ggmlpy::GilRelease release;
-    return ComputeLock(backend.mutex());
+// The locks of backends under the GIL. They are waited for without it, since who computes may be waiting for
+// the GIL, and the GIL is not waited for with them, since at exit a thread may wait for ever.
+inline ComputeLocks lock_backends(const std::vector<Backend*>& backends) {
+    for (const Backend* backend : backends) backend->check_process();
+    for (;;) {
+        if (auto locks = ComputeLocks::try_all(backends)) return std::move(*locks);
+        const GilRelease release;
+        const ComputeLocks wait(backends);
+    }
+}
+
+inline std::vector<Backend*> members(const Sched& sched) {
+    std::vector<Backend*> out;
+    for (const auto& backend : sched.backends()) out.push_back(backend.get());
+    return out;
 }
 
 template <typename T>
 void close_handle(T& handle) {
     handle.close();
 }
-// Waits for what another thread computes on it.
-inline void close_handle(Backend& backend) {
-    const ComputeLock lock = lock_backend(backend);
-    backend.close();
+// These wait for what another thread computes on it. In a forked child nobody does, but a lock that was taken
+// at the fork stays so for ever.
+template <typename T>
+void close_locked(T& handle, const std::vector<Backend*>& backends) {
+    if (handle.closed() || backends.front()->forked()) return handle.close();
+    const ComputeLocks locks = lock_backends(backends);
+    handle.close();
 }
+inline void close_handle(Backend& backend) { close_locked(backend, {&backend}); }
+inline void close_handle(GraphPlan& plan) { close_locked(plan, {plan.backend().get()}); }
+inline void close_handle(Sched& sched) { close_locked(sched, members(sched)); }
 
 // close(), closed and `with` for a handle class; closing twice is harmless.
 template <typename Class>
@@ -105,6 +162,18 @@ void bind_closing(Class& c) {
         .def_property_readonly("closed", &T::closed)
         .def("__enter__", [](pybind11::object self) { return self; })
         .def("__exit__", [](T& self, const pybind11::args&) { close_handle(self); });
+}
+
+// "<ggml.Name what>", where `what` says which one it is; of a closed one that it is closed.
+template <typename Class, typename What>
+void bind_repr(Class& c, const char* name, What&& what) {
+    using T = typename Class::type;
+    c.def("__repr__", [name, what](const T& self) {
+        return std::string("<ggml.") + name + " " + (self.closed() ? "(closed)" : what(self)) + ">";
+    });
+}
+inline std::string count_of(std::size_t n, const char* what) {
+    return std::to_string(n) + " " + what + (n == 1 ? "" : "s");
 }
 
 // Tensors to and from NumPy, shared by the copies that wait and those that do not.

@@ -42,44 +42,53 @@ void check_status(ggml_status status) {
 void compute(Backend& backend, const std::shared_ptr<Graph>& held, const py::object& cancel) {
     backend.check_process();
     const Graph& graph = *held;
-    const Busy busy(held);
+    const Busy busy(held, Busy::With::values);
     static const std::atomic<std::uint64_t> no_requests{0};
     Interrupt interrupt(cancel, no_requests);
-    try {
-        Guard guard;
-        const ggmlpy::GilRelease release;
-        const ComputeLocks lock({&backend});
+    asking_splits([&] {
+        const Guard guard;
         check_computable(graph, backend.get());
+        const GilRelease release;
+        const ComputeLocks locks({&backend});
+        // What was computed meanwhile may have changed these.
         check_indices(graph);
         const InterruptScope scope(backend, interrupt);
         const ggml_status status = ggml_backend_graph_compute(backend.get(), graph.get());
         if (!interrupt.stopped()) check_status(status);
-    } catch (const GgmlFailure&) {
-        raise_split_error();
-        throw;
-    }
-    raise_split_error();
+    });
     if (interrupt.stopped()) interrupt.raise();
 }
 
 void compute_async(Backend& backend, const std::shared_ptr<Graph>& graph) {
     backend.check_process();
-    auto busy = std::make_shared<Busy>(graph);
-    Guard guard;
-    const ggmlpy::GilRelease release;
-    const ComputeLocks lock({&backend});
-    check_computable(*graph, backend.get());
-    check_indices(*graph);
-    // A CPU is done when the call returns.
-    if (!backend.is_cpu()) backend.keep_until_synchronized(std::move(busy));
-    check_status(ggml_backend_graph_compute_async(backend.get(), graph->get()));
+    const Busy computing(graph, Busy::With::values);
+    auto begun = std::make_shared<Busy>(graph, Busy::With::memory);
+    asking_splits([&] {
+        const Guard guard;
+        check_computable(*graph, backend.get());
+        const GilRelease release;
+        const ComputeLocks locks({&backend});
+        check_indices(*graph);
+        // A CPU is done when the call returns.
+        if (!backend.is_cpu()) backend.keep_until_synchronized(std::move(begun));
+        check_status(ggml_backend_graph_compute_async(backend.get(), graph->get()));
+    });
 }
 
 void synchronize(Backend& backend) {
-    Guard guard;
-    const ggmlpy::GilRelease release;
-    const ComputeLock lock(backend.mutex());
-    backend.synchronize();
+    backend.check_process();
+    std::vector<std::shared_ptr<const void>> done;
+    const Guard guard;
+    const GilRelease release;
+    const ComputeLocks locks({&backend});
+    done = backend.synchronize();
+}
+
+// On a device that really is asynchronous the tensor must stay where it is before synchronize(), and the
+// array must not go away or change.
+void keep(Backend& backend, const Tensor& tensor) {
+    if (backend.is_cpu()) return;
+    backend.keep_until_synchronized(std::make_shared<Busy>(tensor.context(), Busy::With::memory));
 }
 
 // The part [offset, offset + size) of a tensor in bytes; all that is left without a size.
@@ -110,10 +119,10 @@ void check_reachable(const Backend& backend, const ggml_tensor* t, std::size_t o
 
 void set_async(Backend& backend, const Tensor& tensor, const py::array& values, std::size_t offset,
                const std::optional<std::size_t>& size) {
-    backend.check_process();
-    Guard guard;
+    const Guard guard;
+    const ComputeLocks locks = lock_backends({&backend});
     ggml_tensor* t = tensor.allocated();
-    tensor.context()->check_writable(t);
+    tensor.context()->check_host_may_write(t);
     const py::array array = py::array::ensure(values, py::array::c_style);
     check_element_type(t, array);
     const std::size_t part = part_size(t, offset, size ? size : std::optional<std::size_t>(array.nbytes()));
@@ -122,38 +131,41 @@ void set_async(Backend& backend, const Tensor& tensor, const py::array& values, 
                               std::to_string(part));
     }
     check_reachable(backend, t, offset);
-    const ComputeLock lock = lock_backend(backend);
-    asking_splits([&] { ggml_backend_tensor_set_async(backend.get(), t, array.data(), offset, part); });
-    // On a device that really is asynchronous the array must not go away or change before synchronize().
+    asking_splits(tensor,
+                  [&] { ggml_backend_tensor_set_async(backend.get(), t, array.data(), offset, part); });
     backend.keep_until_synchronized(hold(array));
+    keep(backend, tensor);
 }
 
 py::array get_async(Backend& backend, const Tensor& tensor, std::size_t offset,
                     const std::optional<std::size_t>& size) {
-    backend.check_process();
-    Guard guard;
+    const Guard guard;
+    const ComputeLocks locks = lock_backends({&backend});
     const ggml_tensor* t = tensor.allocated();
     const std::size_t part = part_size(t, offset, size);
     check_reachable(backend, t, offset);
     py::array out = offset == 0 && part == ggml_nbytes(t) ? empty_array(t) : empty_part(t, part);
-    const ComputeLock lock = lock_backend(backend);
-    asking_splits([&] { ggml_backend_tensor_get_async(backend.get(), t, out.mutable_data(), offset, part); });
+    asking_splits(tensor,
+                  [&] { ggml_backend_tensor_get_async(backend.get(), t, out.mutable_data(), offset, part); });
     backend.keep_until_synchronized(hold(out));
+    keep(backend, tensor);
     return out;
 }
 
 void copy_async(Backend& from, Backend& to, const Tensor& source, const Tensor& destination) {
-    from.check_process();
-    Guard guard;
+    const Guard guard;
+    const ComputeLocks locks = lock_backends({&from, &to});
     check_same_layout(source, destination);
-    destination.context()->check_writable(destination.get());
+    destination.context()->check_host_may_write(destination.get());
     check_reachable(from, source.get(), 0);
     check_reachable(to, destination.get(), 0);
     if (from.is_meta() || to.is_meta())
         throw Unsupported("asynchronous copies do not reach into a meta device: use tensor_copy");
-    const ggmlpy::GilRelease release;
-    const ComputeLocks locks({&from, &to});
     ggml_backend_tensor_copy_async(from.get(), to.get(), source.get(), destination.get());
+    for (Backend* backend : {&from, &to}) {
+        keep(*backend, source);
+        keep(*backend, destination);
+    }
 }
 
 }  // namespace
@@ -166,7 +178,10 @@ void bind_backend(py::module_& m) {
                  return std::make_shared<Threadpool>(n_threads);
              }),
              py::arg("n_threads"))
-        .def_property_readonly("n_threads", &Threadpool::n_threads);
+        .def_property_readonly("n_threads", &Threadpool::n_threads)
+        .def("__repr__", [](const Threadpool& p) {
+            return "<ggml.Threadpool " + count_of(static_cast<std::size_t>(p.n_threads()), "thread") + ">";
+        });
 
     py::class_<Backend, std::shared_ptr<Backend>> backend(m, "Backend", "A compute stream on a device.");
     backend
@@ -178,29 +193,27 @@ void bind_backend(py::module_& m) {
                  return made;
              }),
              py::arg("device") = "CPU", py::arg("n_threads") = 1, py::arg("params") = py::none())
-        .def_property_readonly("name", &Backend::name)
-        .def_property_readonly("device", &Backend::device)
-        .def_property_readonly("is_cpu", &Backend::is_cpu)
-        .def_property_readonly("n_threads", &Backend::n_threads)
-        .def_property_readonly("buffer_type", &Backend::buffer_type)
+        .def_property_readonly("name", &Backend::name, "ggml_backend_name.")
+        .def_property_readonly("device", &Backend::device, "The device that it computes on.")
+        .def_property_readonly("is_cpu", &Backend::is_cpu, "Whether that is a CPU.")
+        .def_property_readonly("n_threads", &Backend::n_threads, "Threads that a CPU computes with.")
+        .def_property_readonly("buffer_type", &Backend::buffer_type, "The device's own memory.")
         .def(
             "set_n_threads",
             [](Backend& b, int n_threads) {
-                b.check_process();
-                Guard guard;
-                const ggmlpy::GilRelease release;
-                const ComputeLock lock(b.mutex());
+                const Guard guard;
+                const ComputeLocks locks = lock_backends({&b});
                 b.set_n_threads(n_threads);
             },
-            py::arg("n_threads"))
+            py::arg("n_threads"), "Threads of its own, that many; nothing to do on devices but CPUs.")
         .def(
             "set_threadpool",
-            [](Backend& b, const std::shared_ptr<Threadpool>& pool) {
-                Guard guard;
-                const ComputeLock lock = lock_backend(b);
-                b.set_threadpool(pool);
+            [](Backend& b, const std::optional<std::shared_ptr<Threadpool>>& pool) {
+                const Guard guard;
+                const ComputeLocks locks = lock_backends({&b});
+                b.set_threadpool(pool.value_or(nullptr));
             },
-            py::arg("pool"))
+            py::arg("pool"), "Threads of a shared pool; None for threads of its own again.")
         .def("compute", compute, py::arg("graph"), py::arg("cancel") = py::none(),
              "Run a graph whose tensors have memory; the GIL is released. `cancel`: anything with is_set().")
         .def("compute_async", compute_async, py::arg("graph"),
@@ -231,6 +244,7 @@ void bind_backend(py::module_& m) {
             },
             py::arg("size"));
     bind_closing(backend);
+    bind_repr(backend, "Backend", [](const Backend& b) { return b.name(); });
     m.def("copy_async", copy_async, py::arg("src_backend"), py::arg("dst_backend"), py::arg("src"),
           py::arg("dst"));
 }

@@ -13,6 +13,7 @@ namespace ggmlpy {
 namespace {
 
 std::shared_ptr<Buffer> alloc_ctx_tensors(const ContextPtr& context, const BufferType& type) {
+    context->check_idle();
     context->check_alive();
     std::vector<ggml_tensor*> fresh;
     for (ggml_tensor* t = ggml_get_first_tensor(context->get()); t != nullptr;
@@ -23,25 +24,22 @@ std::shared_ptr<Buffer> alloc_ctx_tensors(const ContextPtr& context, const Buffe
     if (std::all_of(fresh.begin(), fresh.end(), is_view))
         throw GgmlFailure("the context has no tensor that needs memory");
     Guard guard;
-    ggml_backend_buffer_t handle = nullptr;
-    try {
-        handle = ggml_backend_alloc_ctx_tensors_from_buft(context->get(), type.get());
-    } catch (const GgmlFailure&) {
-        for (ggml_tensor* t : fresh) {
-            t->data = nullptr;
-            t->buffer = nullptr;
+    std::shared_ptr<Buffer> buffer;
+    const auto allocate = [&] {
+        try {
+            const Busy busy(context, Busy::With::layout);
+            buffer = std::make_shared<Buffer>(
+                ggml_backend_alloc_ctx_tensors_from_buft(context->get(), type.get()), type);
+        } catch (const GgmlFailure&) {
+            for (ggml_tensor* t : fresh) {
+                t->data = nullptr;
+                t->buffer = nullptr;
+            }
+            throw;
         }
-        raise_split_error();
-        throw;
-    }
-    auto buffer = std::make_shared<Buffer>(handle, type);
-    buffer->add_user(buffer, context, fresh);
-    try {
-        raise_split_error();
-    } catch (...) {
-        buffer->close();
-        throw;
-    }
+        buffer->add_user(buffer, context, fresh);
+    };
+    asking_splits(allocate, [&] { buffer->close(); });
     return buffer;
 }
 
@@ -62,19 +60,29 @@ py::object base(const Buffer& buffer) {
 
 void bind_buffer(py::module_& m) {
     py::class_<Buffer, std::shared_ptr<Buffer>> buffer(m, "Buffer", "Device memory that tensors lie in.");
-    buffer.def_property_readonly("name", [](const Buffer& b) { return ggml_backend_buffer_name(b.get()); })
-        .def_property_readonly("size", [](const Buffer& b) { return ggml_backend_buffer_get_size(b.get()); })
-        .def_property_readonly("alignment",
-                               [](const Buffer& b) { return ggml_backend_buffer_get_alignment(b.get()); })
-        .def_property_readonly("is_host", [](const Buffer& b) { return is_host(b.get()); })
-        .def_property_readonly("is_multi",
-                               [](const Buffer& b) { return ggml_backend_buffer_is_multi_buffer(b.get()); })
+    buffer
+        .def_property_readonly(
+            "name", [](const Buffer& b) { return text(ggml_backend_buffer_name(b.get())); },
+            "ggml_backend_buffer_name.")
+        .def_property_readonly(
+            "size", [](const Buffer& b) { return ggml_backend_buffer_get_size(b.get()); }, "Bytes.")
+        .def_property_readonly(
+            "alignment", [](const Buffer& b) { return ggml_backend_buffer_get_alignment(b.get()); },
+            "Bytes that offsets in it are multiples of.")
+        .def_property_readonly(
+            "is_host", [](const Buffer& b) { return is_host(b.get()); },
+            "Whether it is memory of this process.")
+        .def_property_readonly(
+            "is_multi", [](const Buffer& b) { return ggml_backend_buffer_is_multi_buffer(b.get()); },
+            "Whether it consists of several.")
         .def_property_readonly("base", base, "Its address; None where it is not this process's memory.")
-        .def_property_readonly("buffer_type",
-                               [](const Buffer& b) {
-                                   b.get();
-                                   return b.type();
-                               })
+        .def_property_readonly(
+            "buffer_type",
+            [](const Buffer& b) {
+                b.get();
+                return b.type();
+            },
+            "The kind of memory.")
         .def_property(
             "usage",
             [](const Buffer& b) { return enum_value("BufferUsage", ggml_backend_buffer_get_usage(b.get())); },
@@ -91,6 +99,7 @@ void bind_buffer(py::module_& m) {
             "reset",
             [](const Buffer& b) {
                 Guard guard;
+                b.check_idle();
                 ggml_backend_buffer_reset(b.get());
             },
             "Undo what the device did to the tensors in it (most devices: nothing).")
@@ -102,12 +111,20 @@ void bind_buffer(py::module_& m) {
             py::arg("tensor"), py::arg("offset") = 0,
             "Give a tensor the memory at an offset (ggml_backend_tensor_alloc).");
     bind_closing(buffer);
+    const auto what = [](const Buffer& b) {
+        return std::string(ggml_backend_buffer_name(b.get())) + ", " +
+               count_of(ggml_backend_buffer_get_size(b.get()), "byte");
+    };
+    bind_repr(buffer, "Buffer", what);
 
-    py::class_<MultiBuffer, Buffer, std::shared_ptr<MultiBuffer>>(m, "MultiBuffer",
-                                                                  "Several buffers as one, which owns them.")
-        .def(py::init(&MultiBuffer::make), py::arg("buffers"))
-        .def_property_readonly("buffers",
-                               [](const MultiBuffer& b) { return py::tuple(py::cast(b.children())); });
+    py::class_<MultiBuffer, Buffer, std::shared_ptr<MultiBuffer>> multi(
+        m, "MultiBuffer",
+        "Several buffers as one, which owns them. It must not be written when one of them must not.");
+    multi.def(py::init(&MultiBuffer::make), py::arg("buffers"))
+        .def_property_readonly(
+            "buffers", [](const MultiBuffer& b) { return py::tuple(py::cast(b.children())); },
+            "What it was made of.");
+    bind_repr(multi, "MultiBuffer", what);
 
     const char* doc =
         "Memory for every tensor of a context that has none, on a backend's device or of a buffer type; the "

@@ -87,13 +87,20 @@ void register_device(const Device& device) {
 
 void bind_device(py::module_& m) {
     py::class_<BufferType>(m, "BufferType", "A kind of memory that a device offers.")
-        .def_property_readonly("name", [](const BufferType& t) { return ggml_backend_buft_name(t.get()); })
-        .def_property_readonly("alignment",
-                               [](const BufferType& t) { return ggml_backend_buft_get_alignment(t.get()); })
-        .def_property_readonly("max_size",
-                               [](const BufferType& t) { return ggml_backend_buft_get_max_size(t.get()); })
-        .def_property_readonly("is_host", [](const BufferType& t) { return is_host(t.get()); })
-        .def_property_readonly("device", [](const BufferType& t) { return t.device; })
+        .def_property_readonly(
+            "name", [](const BufferType& t) { return text(ggml_backend_buft_name(t.get())); },
+            "ggml_backend_buft_name.")
+        .def_property_readonly(
+            "alignment", [](const BufferType& t) { return ggml_backend_buft_get_alignment(t.get()); },
+            "Bytes that tensors in it are aligned to.")
+        .def_property_readonly(
+            "max_size", [](const BufferType& t) { return ggml_backend_buft_get_max_size(t.get()); },
+            "Bytes of the largest buffer.")
+        .def_property_readonly(
+            "is_host", [](const BufferType& t) { return is_host(t.get()); },
+            "Whether it is memory of this process.")
+        .def_property_readonly(
+            "device", [](const BufferType& t) { return t.device; }, "The device that offers it.")
         .def(
             "alloc_size",
             [](const BufferType& t, const Tensor& tensor) {
@@ -107,7 +114,14 @@ void bind_device(py::module_& m) {
                 Guard guard;
                 return std::make_shared<Buffer>(ggml_backend_buft_alloc_buffer(t.get(), size), t);
             },
-            py::arg("size"))
+            py::arg("size"), "A buffer of so many bytes (ggml_backend_buft_alloc_buffer).")
+        .def("__repr__",
+             [](const BufferType& t) {
+                 const auto& registry = t.device.registry();
+                 const bool gone = registry && registry->gone;
+                 return "<ggml.BufferType " +
+                        std::string(gone ? "(unloaded)" : ggml_backend_buft_name(t.get())) + ">";
+             })
         .def(
             "__eq__", [](const BufferType& a, const BufferType& b) { return a.handle == b.handle; },
             py::is_operator())
@@ -116,36 +130,45 @@ void bind_device(py::module_& m) {
         });
 
     py::class_<Device>(m, "Device", "A compute device.")
-        .def_property_readonly("name", [](const Device& d) { return text(ggml_backend_dev_name(d.get())); })
-        .def_property_readonly("description",
-                               [](const Device& d) { return text(ggml_backend_dev_description(d.get())); })
         .def_property_readonly(
-            "type", [](const Device& d) { return enum_value("DeviceType", ggml_backend_dev_type(d.get())); })
-        .def_property_readonly("memory_free", [](const Device& d) { return device_memory(d, false); })
-        .def_property_readonly("memory_total", [](const Device& d) { return device_memory(d, true); })
+            "name", [](const Device& d) { return text(ggml_backend_dev_name(d.get())); },
+            "ggml_backend_dev_name.")
+        .def_property_readonly(
+            "description", [](const Device& d) { return text(ggml_backend_dev_description(d.get())); },
+            "The name of the hardware.")
+        .def_property_readonly(
+            "type", [](const Device& d) { return enum_value("DeviceType", ggml_backend_dev_type(d.get())); },
+            "A DeviceType.")
+        .def_property_readonly(
+            "memory_free", [](const Device& d) { return device_memory(d, false); }, "Bytes.")
+        .def_property_readonly(
+            "memory_total", [](const Device& d) { return device_memory(d, true); }, "Bytes.")
         .def_property_readonly("props", device_props,
                                "Everything that ggml says of it (ggml_backend_dev_get_props).")
-        .def_property_readonly("registry",
-                               [](const Device& d) -> std::optional<Registry> {
-                                   d.get();
-                                   return d.registry() ? std::optional<Registry>(Registry(d.registry()))
-                                                       : std::nullopt;
-                               })
+        .def_property_readonly(
+            "registry",
+            [](const Device& d) -> std::optional<Registry> {
+                d.get();
+                return d.registry() ? std::optional<Registry>(Registry(d.registry())) : std::nullopt;
+            },
+            "The library that it belongs to; None for a meta device.")
         .def_property_readonly(
             "parts", [](const Device& d) { return d.parts(); }, "A meta device's devices.")
         .def_property_readonly(
             "buffer_type",
-            [](const Device& d) { return buffer_type(d, ggml_backend_dev_buffer_type(d.get())); })
+            [](const Device& d) { return buffer_type(d, ggml_backend_dev_buffer_type(d.get())); },
+            "Its own memory.")
         .def_property_readonly(
             "host_buffer_type",
-            [](const Device& d) { return buffer_type(d, ggml_backend_dev_host_buffer_type(d.get())); })
+            [](const Device& d) { return buffer_type(d, ggml_backend_dev_host_buffer_type(d.get())); },
+            "Host memory that it copies to and from faster; None where it has none.")
         .def(
             "supports_op",
             [](const Device& d, const Tensor& t) {
                 Guard guard;
                 return ggml_backend_dev_supports_op(d.get(), t.with_sources());
             },
-            py::arg("tensor"))
+            py::arg("tensor"), "Whether it can compute the tensor.")
         .def(
             "supports_buffer_type",
             [](const Device& d, const BufferType& t) {
@@ -153,14 +176,14 @@ void bind_device(py::module_& m) {
                 return ggml_backend_dev_supports_buft(d.get(), t.get()) &&
                        is_host(t.get()) == ggml_backend_buft_is_host(t.get());
             },
-            py::arg("buffer_type"))
+            py::arg("buffer_type"), "Whether it can compute with tensors in such memory.")
         .def(
             "offload_op",
             [](const Device& d, const Tensor& t) {
                 Guard guard;
                 return ggml_backend_dev_offload_op(d.get(), t.with_sources());
             },
-            py::arg("tensor"))
+            py::arg("tensor"), "Whether computing the tensor here pays although its weights lie elsewhere.")
         .def("init", init, py::arg("params") = py::none(),
              "A new backend on the device (ggml_backend_dev_init).")
         .def(
@@ -175,9 +198,17 @@ void bind_device(py::module_& m) {
         });
 
     py::class_<Registry>(m, "Registry", "A backend library: CPU, CUDA, Vulkan, ...")
-        .def_property_readonly("name", [](const Registry& r) { return text(ggml_backend_reg_name(r.get())); })
-        .def_property_readonly("devices", [](const Registry& r) { return py::tuple(py::cast(r.devices())); })
-        .def_property_readonly("is_registered", &Registry::registered)
+        .def_property_readonly(
+            "name", [](const Registry& r) { return text(ggml_backend_reg_name(r.get())); },
+            "ggml_backend_reg_name.")
+        .def_property_readonly(
+            "devices", [](const Registry& r) { return py::tuple(py::cast(r.devices())); }, "Its devices.")
+        .def_property_readonly("is_registered", &Registry::registered,
+                               "Whether ggml.registries() has it now.")
+        .def("__repr__",
+             [](const Registry& r) {
+                 return "<ggml.Registry " + (r.state()->gone ? "(unloaded)" : r.state()->name) + ">";
+             })
         .def("unload", &Registry::unload,
              "Unregister it, and close its library; refused while anything of it lives.")
         .def(

@@ -92,6 +92,10 @@ py::object value(const gguf_context* g, std::int64_t key) {
 // A Python buffer held from C++; let go of under the GIL, wherever the last reference is dropped.
 std::shared_ptr<const py::buffer_info> hold(const py::buffer& buffer) {
     auto* info = new py::buffer_info(buffer.request());
+    if (PyBuffer_IsContiguous(info->view(), 'C') == 0) {
+        delete info;
+        throw py::value_error("the memory of a GGUF file must be contiguous");
+    }
     return std::shared_ptr<const py::buffer_info>(info, [](const py::buffer_info* p) {
         const ggmlpy::GilAcquire acquire;
         delete p;
@@ -121,7 +125,10 @@ class GgufFile {
         params.no_alloc = true;
         params.ctx = &tensors;
         handle_.reset(gguf_init_from_buffer(memory_->ptr, size, params));
-        if (!handle_) throw GgmlFailure("not a readable GGUF file: " + Guard::log());
+        if (!handle_) {
+            const std::string why = Guard::log();
+            throw GgmlFailure("not a readable GGUF file: " + (why.empty() ? "it ends too early" : why));
+        }
         context_ = std::make_shared<Context>(tensors);
         for (ggml_tensor* t = ggml_get_first_tensor(tensors); t != nullptr;
              t = ggml_get_next_tensor(tensors, t)) {
@@ -140,6 +147,7 @@ class GgufFile {
     }
 
     std::uint32_t version() const { return gguf_get_version(open()); }
+    std::size_t n_tensors() const { return static_cast<std::size_t>(gguf_get_n_tensors(open())); }
     std::size_t alignment() const { return gguf_get_alignment(open()); }
     std::size_t data_offset() const { return gguf_get_data_offset(open()); }
 
@@ -257,6 +265,11 @@ class GgufFile {
 
 }  // namespace
 
+template <>
+inline constexpr bool is_handle<TensorInfo> = true;
+template <>
+inline constexpr bool is_handle<GgufFile> = true;
+
 void bind_gguf(py::module_& m) {
     py::class_<TensorInfo>(m, "GgufTensorInfo", "What a GGUF file says of a tensor.")
         .def_readonly("type", &TensorInfo::type, "ggml_type.")
@@ -283,6 +296,11 @@ void bind_gguf(py::module_& m) {
              "Give the tensors the memory of the file, without a copy.")
         .def("close", &GgufFile::close, "Let go of the file; tensors taken from it keep its memory.")
         .def_property_readonly("closed", &GgufFile::closed)
+        .def("__repr__",
+             [](const GgufFile& f) {
+                 return f.closed() ? std::string("<ggml.GgufFile (closed)>")
+                                   : "<ggml.GgufFile " + count_of(f.n_tensors(), "tensor") + ">";
+             })
         .def("__enter__", [](const std::shared_ptr<GgufFile>& self) { return self; })
         .def("__exit__", [](GgufFile& self, const py::args&) { self.close(); });
 }

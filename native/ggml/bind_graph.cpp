@@ -9,26 +9,45 @@ namespace py = pybind11;
 namespace ggmlpy {
 namespace {
 
-// Runs `action`; a split function of a meta device that raised is raised here.
-template <typename Action>
-void guarded(Action&& action) {
-    try {
-        const Guard guard;
-        action();
-    } catch (const GgmlFailure&) {
-        raise_split_error();
-        throw;
-    }
-    raise_split_error();
+void alloc_graph(const std::shared_ptr<Gallocr>& gallocr, const Graph& graph) {
+    const Guard guard;
+    asking_splits([&] { allocate(gallocr, graph); }, [&] { graph.context()->forget_allocation(); });
 }
 
-// The same without the GIL, which otherwise keeps two threads from allocating at once.
+void reserve(Gallocr& gallocr, const Graph& graph) {
+    const Guard guard;
+    ggml_cgraph* g = graph.get();
+    gallocr.check_idle();
+    graph.context()->check_used();
+    const Busy busy(graph.context(), Busy::With::layout);
+    gallocr.advance();
+    asking_splits([&] { gallocr.reserve(g); });
+}
+
+// Under the GIL and the locks of the scheduler's backends.
 template <typename Action>
-void guarded_without_gil(Action&& action) {
-    guarded([&] {
-        const ggmlpy::GilRelease release;
-        action();
-    });
+auto locked(Sched& sched, Action&& action) {
+    const Guard guard;
+    const ComputeLocks locks = lock_backends(members(sched));
+    return action();
+}
+
+void sched_compute(const std::shared_ptr<Sched>& sched, const std::shared_ptr<Graph>& graph) {
+    if (!sched->holds(graph)) locked(*sched, [&] { sched->alloc_graph(sched, graph); });
+    const Guard guard;
+    const Busy busy(graph, Busy::With::values);
+    sched->check_computable(graph);
+    const GilRelease release;
+    const ComputeLocks locks(members(*sched));
+    sched->compute(*graph);
+}
+
+void sched_synchronize(Sched& sched) {
+    const Guard guard;
+    for (const auto& backend : sched.backends()) backend->check_process();
+    const GilRelease release;
+    const ComputeLocks locks(members(sched));
+    sched.synchronize();
 }
 
 }  // namespace
@@ -47,7 +66,10 @@ void bind_graph(py::module_& m) {
                 g.expand(t);
             },
             py::arg("result"), "Add what `result` depends on, in order (ggml_build_forward_expand).")
-        .def_property_readonly("n_nodes", &Graph::n_nodes);
+        .def_property_readonly("n_nodes", &Graph::n_nodes, "ggml_graph_n_nodes.")
+        .def("__repr__", [](const Graph& g) {
+            return "<ggml.Graph " + count_of(static_cast<std::size_t>(g.n_nodes()), "node") + ">";
+        });
 
     py::class_<Gallocr, std::shared_ptr<Gallocr>> gallocr(m, "Gallocr", "A graph allocator with one buffer.");
     gallocr
@@ -61,25 +83,13 @@ void bind_graph(py::module_& m) {
                  return std::make_shared<Gallocr>(backend.buffer_type().get(), backend.device().uses());
              }),
              py::arg("where"))
-        .def(
-            "alloc_graph",
-            [](const std::shared_ptr<Gallocr>& self, const Graph& graph) {
-                guarded([&] { allocate(self, graph); });
-            },
-            py::arg("graph"), "Give the graph's tensors memory; the graph before becomes stale.")
-        .def(
-            "reserve",
-            [](Gallocr& self, const Graph& graph) {
-                guarded([&] {
-                    self.check_idle();
-                    graph.context()->check_used();
-                    self.reserve(graph.get());
-                });
-                self.advance();
-            },
-            py::arg("graph"), "Make the buffer large enough for a graph; what was allocated becomes stale.")
-        .def_property_readonly("buffer_size", &Gallocr::buffer_size);
+        .def("alloc_graph", alloc_graph, py::arg("graph"),
+             "Give the graph's tensors memory; the graph before becomes stale.")
+        .def("reserve", reserve, py::arg("graph"),
+             "Make the buffer large enough for a graph; what was allocated becomes stale.")
+        .def_property_readonly("buffer_size", &Gallocr::buffer_size, "Bytes.");
     bind_closing(gallocr);
+    bind_repr(gallocr, "Gallocr", [](const Gallocr& g) { return count_of(g.buffer_size(), "byte"); });
 
     py::class_<Sched, std::shared_ptr<Sched>> sched(m, "Sched", "Computes a graph over several backends.");
     sched
@@ -87,30 +97,36 @@ void bind_graph(py::module_& m) {
              py::arg("graph_size") = GGML_DEFAULT_GRAPH_SIZE, py::arg("parallel") = false,
              py::arg("op_offload") = true)
         .def(
-            "reserve", [](Sched& s, Graph& g) { guarded([&] { s.reserve(g); }); }, py::arg("graph"))
+            "reserve", [](Sched& s, Graph& g) { locked(s, [&] { s.reserve(g); }); }, py::arg("graph"),
+            "Size the buffers for a worst-case graph, which is used up by it.")
         .def(
             "alloc_graph",
             [](const std::shared_ptr<Sched>& s, const std::shared_ptr<Graph>& g) {
-                guarded([&] { s->alloc_graph(s, g); });
+                locked(*s, [&] { s->alloc_graph(s, g); });
             },
-            py::arg("graph"))
+            py::arg("graph"),
+            "Split the graph and give its tensors memory; what had some before loses its own.")
+        .def("compute", sched_compute, py::arg("graph"), "Run a graph, which is given memory if it has none.")
+        .def("synchronize", sched_synchronize, "Wait for the work of all backends.")
         .def(
-            "compute",
-            [](const std::shared_ptr<Sched>& s, const std::shared_ptr<Graph>& g) {
-                if (!s->holds(g)) guarded([&] { s->alloc_graph(s, g); });
-                const Busy busy(g);
-                guarded_without_gil([&] { s->compute(s, g); });
+            "reset", [](Sched& s) { locked(s, [&] { s.reset(); }); },
+            "Take the memory away from the graph that has it.")
+        .def(
+            "set_tensor_backend",
+            [](Sched& s, const Tensor& t, const Backend& b) {
+                locked(s, [&] { s.set_tensor_backend(t, b); });
             },
-            py::arg("graph"))
-        .def("synchronize", [](Sched& s) { guarded_without_gil([&] { s.synchronize(); }); })
-        .def("reset", &Sched::reset)
-        .def("set_tensor_backend", &Sched::set_tensor_backend, py::arg("tensor"), py::arg("backend"))
-        .def("tensor_backend", &Sched::tensor_backend, py::arg("tensor"))
-        .def_property_readonly("n_splits", &Sched::n_splits)
-        .def_property_readonly("n_copies", &Sched::n_copies)
-        .def("buffer_size", &Sched::buffer_size, py::arg("backend"))
-        .def_property_readonly("backends", [](const Sched& s) { return py::tuple(py::cast(s.backends())); });
+            py::arg("tensor"), py::arg("backend"), "Where a tensor of the next graph is to be computed.")
+        .def("tensor_backend", &Sched::tensor_backend, py::arg("tensor"),
+             "The backend that computes a tensor; None before its graph is allocated.")
+        .def_property_readonly("n_splits", &Sched::n_splits, "Parts that the graph was split into.")
+        .def_property_readonly("n_copies", &Sched::n_copies, "Copies of the inputs of a part (parallel).")
+        .def("buffer_size", &Sched::buffer_size, py::arg("backend"), "Bytes that it has on a backend.")
+        .def_property_readonly(
+            "backends", [](const Sched& s) { return py::tuple(py::cast(s.backends())); },
+            "In order of preference.");
     bind_closing(sched);
+    bind_repr(sched, "Sched", [](const Sched& s) { return count_of(s.backends().size(), "backend"); });
 }
 
 }  // namespace ggmlpy

@@ -19,6 +19,9 @@ namespace {
 using Floats = py::array_t<float, py::array::c_style | py::array::forcecast>;
 
 constexpr int kMaxThreads = 256;
+constexpr float kLargest = 65504;  // of half precision
+// Times the largest value squared and the size of a block, this is far from overflowing.
+constexpr float kMostImportant = 1e18F;
 
 // The types that ggml_quantize_chunk knows; it asserts on the others.
 bool can_quantize(ggml_type type) {
@@ -33,12 +36,10 @@ void require_whole_blocks(ggml_type type, std::int64_t row) {
                           std::to_string(ggml_blck_size(type)) + ", not " + std::to_string(row));
 }
 
-// The quantisers search with comparisons that a value that is no number leads astray.
-bool all_finite(const float* values, std::size_t n) {
-    for (std::size_t i = 0; i < n; ++i) {
-        if (!std::isfinite(values[i])) return false;
-    }
-    return true;
+// Blocks have scales of half precision; and the quantisers search with comparisons and sums of squares that
+// larger values, and those that are no numbers, lead astray.
+bool all_in_range(const float* values, std::size_t n) {
+    return std::all_of(values, values + n, [](float v) { return std::abs(v) <= kLargest; });
 }
 
 // The first failure of several threads.
@@ -82,8 +83,9 @@ void quantize_rows(ggml_type type, const float* from, char* to, std::int64_t row
     failure.rethrow();
 }
 
-py::bytes quantize(const Floats& values, int type, const std::optional<Floats>& imatrix, int n_threads) {
+py::bytes quantize(const py::object& array, int type, const std::optional<Floats>& imatrix, int n_threads) {
     Guard guard;
+    const Floats values(array);  // raises what NumPy raises
     const ggml_type t = check_type(type);
     if (!can_quantize(t)) {
         throw GgmlFailure(std::string("ggml has no function that quantises to ") + ggml_type_name(t));
@@ -114,14 +116,15 @@ py::bytes quantize(const Floats& values, int type, const std::optional<Floats>& 
         ggmlpy::GilRelease release;
         if (importance != nullptr) {
             for (std::int64_t i = 0; i < row; ++i) {
-                if (!std::isfinite(importance[i]) || importance[i] < 0) {
-                    throw py::value_error("the importance matrix must be finite and not negative");
+                if (!(importance[i] >= 0 && importance[i] <= kMostImportant)) {
+                    throw py::value_error("the importance matrix must be finite, from 0 to 1e18");
                 }
             }
         }
-        if (ggml_is_quantized(t) && !all_finite(from, static_cast<std::size_t>(values.size()))) {
+        if (ggml_is_quantized(t) && !all_in_range(from, static_cast<std::size_t>(values.size()))) {
             throw py::value_error(
-                std::string("values that are infinite or not a number cannot be stored as ") +
+                std::string("values that are larger than 65504, infinite or not a number cannot be stored "
+                            "as ") +
                 ggml_type_name(t));
         }
         quantize_rows(t, from, to, rows, row, importance,

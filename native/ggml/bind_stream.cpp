@@ -13,30 +13,48 @@ void bind_stream(py::module_& m) {
         .def(
             "record",
             [](Event& e, Backend& b) {
-                const ComputeLock lock = lock_backend(b);
+                const Guard guard;
+                const ComputeLocks locks = lock_backends({&b});
                 e.record(b);
             },
             py::arg("backend"), "The point after all that the backend was given so far.")
         .def(
             "wait",
             [](Event& e, Backend& b) {
-                const ComputeLock lock = lock_backend(b);
+                const Guard guard;
+                const ComputeLocks locks = lock_backends({&b});
                 e.wait(b);
             },
             py::arg("backend"), "Have a backend's later work wait for the point.")
-        .def("synchronize", &Event::synchronize, py::call_guard<Guard, ggmlpy::GilRelease>(),
-             "Wait here until the point is reached.");
+        .def(
+            "synchronize",
+            [](const Event& e) {
+                const Guard guard;
+                const auto handle = e.handle();
+                const GilRelease release;
+                ggml_backend_event_synchronize(handle.get());
+            },
+            "Wait here until the point is reached.");
     bind_closing(event);
+    bind_repr(event, "Event", [](const Event&) { return std::string("(open)"); });
 
     py::class_<GraphPlan, std::shared_ptr<GraphPlan>> plan(m, "GraphPlan",
                                                            "A graph prepared for computing again.");
-    plan.def("compute", [](GraphPlan& p) {
-        const Busy busy(p.graph());
-        const Guard guard;
-        const ggmlpy::GilRelease release;
-        p.compute();
-    });
+    plan.def(
+        "compute",
+        [](GraphPlan& p) {
+            const Guard guard;
+            const Busy busy(p.graph(), Busy::With::values);
+            p.check_computable();
+            const GilRelease release;
+            const ComputeLocks locks({p.backend().get()});
+            p.compute();
+        },
+        "Run the graph; the GIL is released.");
     bind_closing(plan);
+    bind_repr(plan, "GraphPlan", [](const GraphPlan& p) {
+        return count_of(static_cast<std::size_t>(p.graph()->n_nodes()), "node");
+    });
 }
 
 }  // namespace ggmlpy

@@ -60,16 +60,20 @@ ggml_backend_buffer_t buffer_of(const ggml_tensor* t) {
 }
 
 // All bytes of a tensor, from whatever device.
-void read_bytes(const ggml_tensor* t, void* to) {
-    try {
-        asking_splits([&] { ggml_backend_tensor_get(t, to, 0, ggml_nbytes(t)); });
-    } catch (const GgmlFailure&) {
-        if (!ggml_backend_buffer_is_meta(buffer_of(t))) throw;
-        throw GgmlFailure(
-            "tensor " + describe(t) + " cannot be put together from the parts of a meta device: a " +
-            "product whose sum is split lies there as partial sums until the next operator; put " +
-            "one after it (such as ggml.scale by 1) and read that");
-    }
+void read_bytes(const Tensor& tensor, void* to) {
+    const ggml_tensor* t = tensor.get();
+    const auto read = [&] {
+        try {
+            ggml_backend_tensor_get(t, to, 0, ggml_nbytes(t));
+        } catch (const GgmlFailure&) {
+            if (!ggml_backend_buffer_is_meta(buffer_of(t))) throw;
+            throw GgmlFailure(
+                "tensor " + describe(t) + " cannot be put together from the parts of a meta device: a " +
+                "product whose sum is split lies there as partial sums until the next operator; put " +
+                "one after it (such as ggml.scale by 1) and read that");
+        }
+    };
+    asking_splits(tensor, read);
 }
 
 py::array tensor_get(const Tensor& tensor) {
@@ -77,14 +81,14 @@ py::array tensor_get(const Tensor& tensor) {
     const ggml_tensor* t = tensor.allocated();
     require_contiguous(t);
     py::array out = empty_array(t);
-    read_bytes(t, out.mutable_data());
+    read_bytes(tensor, out.mutable_data());
     return out;
 }
 
 void tensor_set(const Tensor& tensor, const py::array& values) {
     Guard guard;
     ggml_tensor* t = tensor.allocated();
-    tensor.context()->check_writable(t);
+    tensor.context()->check_host_may_write(t);
     require_contiguous(t);
     const py::array array = py::array::ensure(values, py::array::c_style);
     check_element_type(t, array);
@@ -92,7 +96,7 @@ void tensor_set(const Tensor& tensor, const py::array& values) {
         throw py::value_error("tensor " + describe(t) + " takes " + std::to_string(ggml_nbytes(t)) +
                               " bytes, the array has " + std::to_string(array.nbytes()));
     }
-    asking_splits([&] { ggml_backend_tensor_set(t, array.data(), 0, ggml_nbytes(t)); });
+    asking_splits(tensor, [&] { ggml_backend_tensor_set(t, array.data(), 0, ggml_nbytes(t)); });
 }
 
 py::array_t<float> tensor_to_float32(const Tensor& tensor) {
@@ -102,11 +106,11 @@ py::array_t<float> tensor_to_float32(const Tensor& tensor) {
     const auto n = static_cast<std::size_t>(ggml_nelements(t));
     py::array_t<float> out(numpy_shape(t));
     if (t->type == GGML_TYPE_F32) {
-        read_bytes(t, out.mutable_data());
+        read_bytes(tensor, out.mutable_data());
         return out;
     }
     std::vector<char> bytes(ggml_nbytes(t));
-    read_bytes(t, bytes.data());
+    read_bytes(tensor, bytes.data());
     float* to = out.mutable_data();
     const auto convert = [&](auto sample) {
         using T = decltype(sample);
@@ -141,7 +145,7 @@ py::array_t<float> tensor_to_float32(const Tensor& tensor) {
 void tensor_copy(const Tensor& from, const Tensor& to) {
     Guard guard;
     check_same_layout(from, to);
-    to.context()->check_writable(to.get());
+    to.context()->check_host_may_write(to.get());
     if (!ggml_backend_buffer_is_meta(buffer_of(from.get())) &&
         !ggml_backend_buffer_is_meta(buffer_of(to.get()))) {
         ggml_backend_tensor_copy(from.get(), to.get());
@@ -149,8 +153,8 @@ void tensor_copy(const Tensor& from, const Tensor& to) {
     }
     // ggml would follow the made-up addresses of a meta device: go through host memory.
     std::vector<char> bytes(ggml_nbytes(from.get()));
-    read_bytes(from.get(), bytes.data());
-    asking_splits([&] { ggml_backend_tensor_set(to.get(), bytes.data(), 0, bytes.size()); });
+    read_bytes(from, bytes.data());
+    asking_splits(to, [&] { ggml_backend_tensor_set(to.get(), bytes.data(), 0, bytes.size()); });
 }
 
 // A view of host memory. It keeps the buffer, and the buffer cannot be closed while it is there.
@@ -209,7 +213,7 @@ Tensor new_tensor(const ContextPtr& context, int type, const std::vector<std::in
         throw py::value_error(std::string("rows of type ") + ggml_type_name(t) + " come in blocks of " +
                               std::to_string(ggml_blck_size(t)) + ", not " + std::to_string(ne[0]));
     }
-    ggml_tensor* tensor = ggml_new_tensor(context->get(), t, static_cast<int>(ne.size()), ne.data());
+    ggml_tensor* tensor = ggml_new_tensor(context->arena(), t, static_cast<int>(ne.size()), ne.data());
     check_sizes(tensor);
     return context->wrap(tensor);
 }
@@ -263,8 +267,12 @@ void bind_tensor(py::module_& m) {
           "Copy a tensor's data into one of the same type and layout, between devices too.");
     m.def("tensor_overhead", ggml_tensor_overhead, "Bytes of context that a tensor takes.");
     m.def(
-        "graph_overhead", [](std::size_t n) { return ggml_graph_overhead_custom(n, false); },
-        py::arg("max_nodes"));
+        "graph_overhead",
+        [](std::size_t n) {
+            check_graph_size(n);
+            return ggml_graph_overhead_custom(n, false);
+        },
+        py::arg("max_nodes"), "Bytes of context that a graph of so many nodes takes.");
     m.def(
         "can_mul_mat",
         [](int type) { return ggml_get_type_traits_cpu(check_type(type))->vec_dot != nullptr; },
@@ -272,6 +280,10 @@ void bind_tensor(py::module_& m) {
 
     py::class_<Context, ContextPtr> context(m, "Context", "A metadata arena (ggml_context, no_alloc).");
     bind_closing(context);
+    bind_repr(context, "Context", [](const Context& c) {
+        return std::to_string(c.used_bytes()) + " of " + count_of(c.used_bytes() + c.free_bytes(), "byte") +
+               " used";
+    });
     context
         .def(py::init([](std::size_t bytes) {
                  Guard guard;

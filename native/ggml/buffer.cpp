@@ -50,6 +50,10 @@ ggml_backend_buffer_t Buffer::get() const {
 
 void Buffer::clear(std::uint8_t value) const {
     get();
+    if (read_only_) throw GgmlFailure("this buffer is memory that must not be written");
+    for (const std::weak_ptr<Context>& user : users_) {
+        if (const ContextPtr context = user.lock()) context->check_not_computing();
+    }
     for (const Part& part : parts_) clear_bytes(part.handle, part.type, value);
 }
 
@@ -136,6 +140,7 @@ std::shared_ptr<MultiBuffer> MultiBuffer::make(const std::vector<std::shared_ptr
         // They hold the child, which would no longer be what owns the memory.
         if (child->shared())
             throw GgmlFailure("arrays look at a buffer's memory (Tensor.numpy): let go of them first");
+        child->check_idle();
         handles.push_back(child->get());
     }
     if (std::set<ggml_backend_buffer_t>(handles.begin(), handles.end()).size() != handles.size()) {
@@ -145,6 +150,7 @@ std::shared_ptr<MultiBuffer> MultiBuffer::make(const std::vector<std::shared_ptr
     ggml_backend_buffer_t handle = ggml_backend_multi_buffer_alloc_buffer(handles.data(), handles.size());
     auto multi = std::make_shared<MultiBuffer>(handle, children.front()->type(), children);
     for (const auto& child : multi->children_) {
+        multi->read_only_ = multi->read_only_ || child->read_only_;
         // What lies in a child now lives as long as the whole.
         for (const std::weak_ptr<Context>& user : child->users_) {
             if (const ContextPtr context = user.lock()) {

@@ -58,18 +58,20 @@ class Buffer {
       private:
         std::shared_ptr<Buffer> buffer_;
     };
-    // Memory that must not be written, such as the map of a file.
+    // Memory that must not be written, such as the map of a file; a MultiBuffer with a part that is so.
     bool read_only() const { return read_only_; }
     void set_read_only() { read_only_ = true; }
     bool shared() const { return shares_ > 0; }
-    // Sets every byte.
+    // Sets every byte. Throws GgmlFailure when it must not be written, or tensors in it are being computed.
     void clear(std::uint8_t value) const;
     // Places a tensor at an offset; throws when it has memory, does not fit or is not aligned.
     void place(const std::shared_ptr<Buffer>& self, const Tensor& tensor, std::size_t offset);
 
+    // Throws GgmlFailure while something is at work on the tensors in it.
+    void check_idle() const;
+
   protected:
     friend class MultiBuffer;
-    void check_idle() const;
     void forget_tensors();
     struct Free {
         void operator()(ggml_backend_buffer_t b) const { ggml_backend_buffer_free(b); }

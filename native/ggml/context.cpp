@@ -45,8 +45,14 @@ Context::Context(std::size_t bytes) {
     params.mem_size = bytes;
     params.mem_buffer = nullptr;
     params.no_alloc = true;
-    handle_.reset(ggml_init(params));
-    if (!handle_) throw GgmlFailure("cannot create a ggml context of " + std::to_string(bytes) + " bytes");
+    // ggml asserts that malloc succeeds.
+    try {
+        handle_.reset(ggml_init(params));
+    } catch (const GgmlFailure&) {
+    }
+    if (!handle_)
+        throw GgmlFailure("cannot create a ggml context of " + std::to_string(bytes) +
+                          " bytes: out of memory");
 }
 
 Context::Context(ggml_context* adopted) : handle_(adopted) {}
@@ -54,6 +60,12 @@ Context::Context(ggml_context* adopted) : handle_(adopted) {}
 ggml_context* Context::get() const {
     if (!handle_) throw GgmlFailure("this context was closed");
     return handle_.get();
+}
+
+ggml_context* Context::arena() const {
+    if (busy_.now().giving_memory > 0)
+        throw GgmlFailure("the tensors of this context are being given memory: it cannot get new ones now");
+    return get();
 }
 
 std::size_t Context::free_bytes() const { return ggml_get_mem_size(get()) - ggml_used_mem(get()); }
@@ -89,6 +101,19 @@ void Context::check_writable(const ggml_tensor* t) const {
     }
 }
 
+void Context::check_host_may_write(const ggml_tensor* t) const {
+    check_writable(t);
+    const ggml_tensor* root = t->view_src != nullptr ? t->view_src : t;
+    for (const Context* context : reachable()) {
+        if (context->handle_ && context->owns(root)) return context->check_not_computing();
+    }
+}
+
+void Context::check_not_computing() const {
+    if (busy_.now().computing > 0)
+        throw GgmlFailure("a graph over these tensors is being computed: wait for it, or cancel it");
+}
+
 void Context::forget_buffer(ggml_backend_buffer_t buffer) {
     if (!handle_) return;
     for (ggml_tensor* t = ggml_get_first_tensor(get()); t != nullptr; t = ggml_get_next_tensor(get(), t)) {
@@ -102,8 +127,13 @@ void Context::forget_buffer(ggml_backend_buffer_t buffer) {
 }
 
 void Context::check_idle() const {
-    if (busy_ > 0)
-        throw GgmlFailure("a graph over these tensors is being computed: wait for it, or cancel it");
+    const BusyCounts busy = busy_.now();
+    if (busy.all == 0) return;
+    check_not_computing();
+    throw GgmlFailure(
+        busy.giving_memory > 0
+            ? "the tensors of this context are being given memory"
+            : "these tensors are in use: wait for what a backend has begun, with synchronize()");
 }
 
 std::vector<const Context*> Context::reachable() const {
@@ -121,20 +151,6 @@ bool Context::owns(const ggml_tensor* t) const {
     const auto* begin = static_cast<const char*>(ggml_get_mem_buffer(get()));
     const auto* at = reinterpret_cast<const char*>(t);
     return at >= begin && at < begin + ggml_get_mem_size(get());
-}
-
-Busy::Busy(const std::shared_ptr<Graph>& graph) : graph_(graph) {
-    for (const Context* context : graph->context()->reachable()) {
-        // Contexts are only ever made shared.
-        contexts_.push_back(std::const_pointer_cast<Context>(context->shared_from_this()));
-    }
-    for (const auto& context : contexts_) ++context->busy_;
-    ++graph_->busy_;
-}
-
-Busy::~Busy() {
-    for (const auto& context : contexts_) --context->busy_;
-    --graph_->busy_;
 }
 
 void Context::reset() {
@@ -186,7 +202,9 @@ void Context::check_used() const {
     const auto check = [](const Context& context) {
         for (const Used& used : context.used_) {
             if (used.context->allocations_ != used.allocations || used.context->allocation_is_stale()) {
-                throw GgmlFailure("the graph uses a tensor whose graph allocator has since moved it");
+                throw GgmlFailure(
+                    "the graph uses a tensor of another context whose memory was closed, or used for another "
+                    "graph, since");
             }
         }
     };
@@ -207,13 +225,19 @@ void Context::set_allocator(const std::shared_ptr<Allocator>& allocator,
     placed_ = std::move(placed);
 }
 
+void Context::forget_allocation(const Allocator* allocator) {
+    if (allocator_.get() == allocator) forget_allocation();
+}
+
 void Context::forget_allocation() {
+    // Closed or reset since, it has no such tensors.
+    if (placed_.empty()) return allocator_.reset();
     for (ggml_tensor* t = ggml_get_first_tensor(get()); t != nullptr; t = ggml_get_next_tensor(get(), t)) {
         if (placed_.count(t) + placed_.count(t->view_src) == 0) continue;
         t->data = nullptr;
         t->buffer = nullptr;
     }
-    if (!placed_.empty()) ++allocations_;
+    ++allocations_;
     placed_.clear();
     allocator_.reset();
 }

@@ -2,7 +2,6 @@
 // tensors lie in or refer to.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -12,12 +11,14 @@
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
 #include "ggml.h"
+#include "ggml/busy.h"
 #include "ggml/device.h"
 
 namespace ggmlpy {
 
 class Buffer;
 class Context;
+class Graph;
 
 // A ggml_tensor together with the context that owns it.
 class Tensor {
@@ -36,21 +37,6 @@ class Tensor {
     ggml_tensor* raw_;
     std::shared_ptr<Context> context_;
     std::uint64_t generation_;
-};
-
-// While it lives, a graph is being computed: what it needs must not be closed, reset or allocated again. Made
-// and checked under the GIL.
-class Graph;
-class Busy {
-  public:
-    explicit Busy(const std::shared_ptr<Graph>& graph);
-    ~Busy();
-    Busy(const Busy&) = delete;
-    Busy& operator=(const Busy&) = delete;
-
-  private:
-    std::shared_ptr<Graph> graph_;
-    std::vector<std::shared_ptr<Context>> contexts_;
 };
 
 // Gives the tensors of one graph memory at a time: the next graph makes the one before stale.
@@ -76,11 +62,13 @@ class Gallocr : public Allocator {
     std::size_t buffer_size() const;
     bool closed() const { return handle_ == nullptr; }
     void close();
-    // The context of the graph that has memory now, and a throw of GgmlFailure while that is being computed.
+    // The context of the graph that has memory now.
     void set_context(const std::shared_ptr<Context>& context) { context_ = context; }
+    // Throws GgmlFailure while that is being computed, or a graph is being given memory.
     void check_idle() const;
 
   private:
+    class Working;
     struct Free {
         void operator()(ggml_gallocr_t g) const { ggml_gallocr_free(g); }
     };
@@ -88,6 +76,7 @@ class Gallocr : public Allocator {
     std::unique_ptr<ggml_gallocr, Free> handle_;
     std::vector<int> output_nodes_;  // of the last graph
     std::weak_ptr<Context> context_;
+    bool working_ = false;  // ggml allocates and may be asking a split function
 };
 
 // A metadata arena without tensor data (no_alloc). reset() makes it empty again without touching malloc.
@@ -98,6 +87,8 @@ class Context : public std::enable_shared_from_this<Context> {
 
     // Throws GgmlFailure when closed.
     ggml_context* get() const;
+    // The same to make something in: throws GgmlFailure too while its tensors are being given memory.
+    ggml_context* arena() const;
     std::uint64_t generation() const { return generation_; }
     std::size_t free_bytes() const;
     std::size_t used_bytes() const { return ggml_used_mem(get()); }
@@ -120,6 +111,8 @@ class Context : public std::enable_shared_from_this<Context> {
     // Takes the memory away from the tensors that a graph allocator gave it to: ggml would otherwise leave
     // them where they are, in a buffer that may be gone.
     void forget_allocation();
+    // The same if it was `allocator` that gave them their memory.
+    void forget_allocation(const Allocator* allocator);
     bool allocation_is_stale() const;
     // Keeps a buffer that tensors of this context lie in, by the handle that they have.
     void add_buffer(const std::shared_ptr<Buffer>& buffer, ggml_backend_buffer_t handle);
@@ -127,6 +120,11 @@ class Context : public std::enable_shared_from_this<Context> {
     std::shared_ptr<Buffer> find_buffer(ggml_backend_buffer_t handle) const;
     // Throws GgmlFailure when a tensor lies in memory that must not be written, such as the map of a file.
     void check_writable(const ggml_tensor* t) const;
+    // The same for the host, which must not write what is being computed either: a kernel may be looking up
+    // indices there that were checked before.
+    void check_host_may_write(const ggml_tensor* t) const;
+    // Throws GgmlFailure while the processor computes with its tensors.
+    void check_not_computing() const;
     // Throws GgmlFailure while a graph over its tensors is being computed.
     void check_idle() const;
     // Takes the memory away from the tensors that lie in a buffer that is about to be freed.
@@ -156,7 +154,7 @@ class Context : public std::enable_shared_from_this<Context> {
     std::uint64_t allocator_generation_ = 0;
     std::uint64_t allocations_ = 0;  // how often a graph allocator's memory was taken away
     std::uint64_t generation_ = 0;
-    std::atomic<int> busy_{0};
+    BusyCounts busy_;
 };
 
 using ContextPtr = std::shared_ptr<Context>;
@@ -176,12 +174,15 @@ class Graph {
 
   private:
     friend class Busy;
-    std::atomic<int> busy_{0};
+    BusyCounts busy_;
     ContextPtr context_;
     ggml_cgraph* raw_;
     std::uint64_t generation_;
     bool split_ = false;
 };
+
+// Throws GgmlFailure unless a graph may have so many nodes.
+void check_graph_size(std::size_t max_nodes);
 
 // Gives the graph's tensors memory from the allocator, again where they had some from it or another one.
 void allocate(const std::shared_ptr<Gallocr>& gallocr, const Graph& graph);

@@ -4,6 +4,10 @@
 #include <chrono>
 #include <thread>
 
+#ifndef _WIN32
+#include <pthread.h>
+#endif
+
 namespace py = pybind11;
 
 namespace ggmlpy {
@@ -27,6 +31,9 @@ void watch_interpreter_exit() {
     const auto threading = py::module_::import("threading");
     main_thread = threading.attr("main_thread")().attr("ident").cast<unsigned long>();
     py::module_::import("atexit").attr("register")(py::cpp_function(begin_exit));
+#ifndef _WIN32
+    pthread_atfork(nullptr, nullptr, [] { waiting = 0; });  // those who waited do not exist in the child
+#endif
 }
 
 GilWait::GilWait() {

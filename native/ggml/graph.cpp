@@ -9,12 +9,15 @@
 
 namespace ggmlpy {
 
-Graph::Graph(ContextPtr context, std::size_t max_nodes) : context_(std::move(context)) {
+void check_graph_size(std::size_t max_nodes) {
     constexpr std::size_t most = std::size_t{1} << 24;
-    if (max_nodes < 1 || max_nodes > most) {
-        throw GgmlFailure("a graph has 1 to " + std::to_string(most) + " nodes, not " +
-                          std::to_string(max_nodes));
-    }
+    if (max_nodes >= 1 && max_nodes <= most) return;
+    throw GgmlFailure("a graph has 1 to " + std::to_string(most) + " nodes, not " +
+                      std::to_string(max_nodes));
+}
+
+Graph::Graph(ContextPtr context, std::size_t max_nodes) : context_(std::move(context)) {
+    check_graph_size(max_nodes);
     // ggml writes past the end of a context that is too small for a graph, so look first.
     const std::size_t needed = ggml_graph_overhead_custom(max_nodes, false);
     if (context_->free_bytes() < needed) {
@@ -22,7 +25,7 @@ Graph::Graph(ContextPtr context, std::size_t max_nodes) : context_(std::move(con
                           " bytes left, a graph of " + std::to_string(max_nodes) + " nodes needs " +
                           std::to_string(needed));
     }
-    raw_ = ggml_new_graph_custom(context_->get(), max_nodes, false);
+    raw_ = ggml_new_graph_custom(context_->arena(), max_nodes, false);
     generation_ = context_->generation();
 }
 
@@ -33,7 +36,8 @@ ggml_cgraph* Graph::get() const {
 }
 
 void Graph::expand(const Tensor& result) {
-    if (busy_ > 0) throw GgmlFailure("this graph is being computed: wait for it, or cancel it");
+    if (busy_.now().all > 0)
+        throw GgmlFailure("this graph is being computed or given memory: wait for that, or cancel it");
     // ggml follows the sources by recursion: a chain of this many would overflow the stack.
     constexpr std::size_t most = 100000;
     if (context_->used_bytes() / ggml_tensor_overhead() > most) {
@@ -41,8 +45,17 @@ void Graph::expand(const Tensor& result) {
                           " tensors: too many for a graph");
     }
     context_->check_alive();
+    context_->arena();
     ggml_build_forward_expand(get(), context_->use(result));
 }
+
+namespace {
+
+[[noreturn]] void throw_out_of_memory() {
+    throw GgmlFailure("cannot allocate the graph's tensors: out of memory");
+}
+
+}  // namespace
 
 Gallocr::Gallocr(ggml_backend_buffer_type_t type, std::vector<Use> uses)
     : uses_(std::move(uses)), handle_(ggml_gallocr_new(type)) {
@@ -54,6 +67,17 @@ ggml_gallocr_t Gallocr::get() const {
     return handle_.get();
 }
 
+class Gallocr::Working {
+  public:
+    explicit Working(Gallocr& gallocr) : gallocr_(gallocr) { gallocr_.working_ = true; }
+    ~Working() { gallocr_.working_ = false; }
+    Working(const Working&) = delete;
+    Working& operator=(const Working&) = delete;
+
+  private:
+    Gallocr& gallocr_;
+};
+
 void Gallocr::alloc(ggml_cgraph* graph) {
     advance();
     // For a graph of the same nodes ggml takes over the last one's plan, in which an output that is new may
@@ -62,11 +86,10 @@ void Gallocr::alloc(ggml_cgraph* graph) {
     for (int i = 0; i < ggml_graph_n_nodes(graph); ++i) {
         if ((ggml_graph_node(graph, i)->flags & GGML_TENSOR_FLAG_OUTPUT) != 0) outputs.push_back(i);
     }
-    if (outputs != output_nodes_) reserve(graph);
+    const Working working(*this);
+    if (outputs != output_nodes_ && !ggml_gallocr_reserve(get(), graph)) throw_out_of_memory();
     output_nodes_ = std::move(outputs);
-    if (!ggml_gallocr_alloc_graph(get(), graph)) {
-        throw GgmlFailure("cannot allocate the graph's tensors: out of memory");
-    }
+    if (!ggml_gallocr_alloc_graph(get(), graph)) throw_out_of_memory();
     // A part of a meta device whose slice is empty scales what lies in its memory by 0 instead of clearing
     // it, and what lies there at first may be a NaN.
     for (int i = 0; i < ggml_graph_n_nodes(graph); ++i) {
@@ -81,14 +104,14 @@ void Gallocr::alloc(ggml_cgraph* graph) {
 }
 
 void Gallocr::reserve(ggml_cgraph* graph) {
-    if (!ggml_gallocr_reserve(get(), graph)) {
-        throw GgmlFailure("cannot allocate the graph's tensors: out of memory");
-    }
+    const Working working(*this);
+    if (!ggml_gallocr_reserve(get(), graph)) throw_out_of_memory();
 }
 
 std::size_t Gallocr::buffer_size() const { return ggml_gallocr_get_buffer_size(get(), 0); }
 
 void Gallocr::check_idle() const {
+    if (working_) throw GgmlFailure("this graph allocator is at work: it cannot be used from within that");
     if (const auto context = context_.lock()) context->check_idle();
 }
 
@@ -109,7 +132,7 @@ void allocate(const std::shared_ptr<Gallocr>& gallocr, const Graph& graph) {
     context->check_used();
     context->forget_allocation();
     std::unordered_set<const ggml_tensor*> own;
-    std::unordered_set<const ggml_tensor*> placed;
+    std::unordered_set<ggml_tensor*> placed;
     for (ggml_tensor* t = ggml_get_first_tensor(context->get()); t != nullptr;
          t = ggml_get_next_tensor(context->get(), t)) {
         own.insert(t);
@@ -127,10 +150,21 @@ void allocate(const std::shared_ptr<Gallocr>& gallocr, const Graph& graph) {
         check(node);
         for (const ggml_tensor* src : node->src) check(src);
     }
-    gallocr->alloc(g);
-    for (auto t = placed.begin(); t != placed.end();)
-        t = (*t)->data == nullptr ? placed.erase(t) : std::next(t);
-    context->set_allocator(gallocr, std::move(placed));
+    try {
+        const Busy busy(context, Busy::With::layout);
+        gallocr->alloc(g);
+    } catch (...) {
+        for (ggml_tensor* t : placed) {
+            t->data = nullptr;
+            t->buffer = nullptr;
+        }
+        throw;
+    }
+    std::unordered_set<const ggml_tensor*> got;
+    for (const ggml_tensor* t : placed) {
+        if (t->data != nullptr) got.insert(t);
+    }
+    context->set_allocator(gallocr, std::move(got));
     gallocr->set_context(context);
 }
 

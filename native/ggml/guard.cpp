@@ -8,8 +8,16 @@ thread_local std::string messages;
 ggml_abort_callback_t previous_handler = nullptr;
 void (*guard_end)() noexcept = nullptr;
 
+// What ggml only ever says as an assertion, and a user can do something about.
+std::string in_words(const std::string& assertion) {
+    const auto has = [&](const char* part) { return assertion.find(part) != std::string::npos; };
+    if (has("mem_buffer != NULL")) return "out of memory";
+    if (has("GGML_ASSERT(obj_new)")) return "the context is full: make it larger (ggml.Context)";
+    return "ggml: " + assertion;
+}
+
 void on_abort(const char* message) {
-    if (depth > 0) throw GgmlFailure(std::string("ggml: ") + message);
+    if (depth > 0) throw GgmlFailure(in_words(message));
     if (previous_handler != nullptr) previous_handler(message);
 }
 

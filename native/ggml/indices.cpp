@@ -4,6 +4,7 @@
 // do not look. So each is known before: read where it lies, or bounded by the operator that computes it.
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <unordered_map>
@@ -48,7 +49,39 @@ class Indices {
         }
     }
 
+    // The bounds of the values as the tensor's type holds them: rounding keeps their order.
     Range range(const ggml_tensor* t) const {
+        Range r = values(t);
+        if (!r.known || std::isnan(r.low) || std::isnan(r.high)) return {};
+        if (r.low > r.high) std::swap(r.low, r.high);
+        switch (t->type) {
+            case GGML_TYPE_F32:
+            case GGML_TYPE_I64:
+                return r;
+            case GGML_TYPE_I32:
+                // Outside of it a conversion is undefined.
+                if (r.low < std::numeric_limits<std::int32_t>::min() ||
+                    r.high > std::numeric_limits<std::int32_t>::max())
+                    return {};
+                return {true, std::trunc(r.low), std::trunc(r.high)};
+            case GGML_TYPE_F16:
+                return {true, through_half(r.low), through_half(r.high)};
+            case GGML_TYPE_BF16:
+                return {true, through_bfloat16(r.low), through_bfloat16(r.high)};
+            default:
+                return {};
+        }
+    }
+
+  private:
+    static double through_half(double value) {
+        return ggml_fp16_to_fp32(ggml_fp32_to_fp16(static_cast<float>(value)));
+    }
+    static double through_bfloat16(double value) {
+        return ggml_bf16_to_fp32(ggml_fp32_to_bf16(static_cast<float>(value)));
+    }
+
+    Range values(const ggml_tensor* t) const {
         // What another node writes there too may be what is read.
         const auto found = writers_.find(root(t));
         const int others = (found == writers_.end() ? 0 : found->second) - (writes_elsewhere(t) ? 1 : 0);
@@ -65,9 +98,16 @@ class Indices {
                 return {true, 0, static_cast<double>(t->src[0]->ne[0] - 1)};
             case GGML_OP_CLAMP:
                 return {true, parameter(t, 0), parameter(t, 1)};
-            case GGML_OP_ARANGE:
-                return {true, parameter(t, 0),
-                        parameter(t, 0) + parameter(t, 2) * static_cast<float>(t->ne[0] - 1)};
+            case GGML_OP_ARANGE: {
+                const float first = parameter(t, 0), step = parameter(t, 2);
+                const float last = first + step * static_cast<float>(t->ne[0] - 1);
+                const float largest = std::max(std::abs(first), std::abs(last));
+                // The kernel may round the product before it adds, or not. Whole numbers stay exact.
+                const bool exact =
+                    first == std::trunc(first) && step == std::trunc(step) && largest < 1 << 24;
+                const float slack = exact ? 0 : 4 * std::numeric_limits<float>::epsilon() * largest;
+                return {true, std::min(first, last) - slack, std::max(first, last) + slack};
+            }
             case GGML_OP_FILL:
                 return {true, parameter(t, 0), parameter(t, 0)};
             case GGML_OP_DUP:
@@ -85,7 +125,6 @@ class Indices {
         }
     }
 
-  private:
     template <typename Value>
     static Range scan(const ggml_tensor* t, const char* data) {
         Range r{true, std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()};

@@ -22,7 +22,11 @@ bool Interrupt::should_stop() noexcept {
     const ggmlpy::GilAcquire acquire;
     try {
         if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-        stopped_ = !cancel_.is_none() && cancel_.attr("is_set")().cast<bool>();
+        if (!cancel_.is_none()) {
+            const int set = PyObject_IsTrue(cancel_.attr("is_set")().ptr());
+            if (set < 0) throw py::error_already_set();
+            stopped_ = set != 0;
+        }
     } catch (...) {
         error_ = std::current_exception();
         stopped_ = true;

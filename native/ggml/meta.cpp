@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <memory>
 #include <unordered_map>
 #include <utility>
 
@@ -119,6 +120,17 @@ SplitState split(const ggml_tensor* t, void* data) {
     // A tensor without an address is about to be given memory.
     const bool known = t->data != nullptr && found != splitter->answers.end() &&
                        found->second.buffer == t->buffer && found->second.ne == ne;
+    // Otherwise a function that makes ggml ask again would go on until the stack ends.
+    static thread_local bool asking = false;
+    if (asking) {
+        if (!split_error) {
+            split_error = std::make_exception_ptr(
+                GgmlFailure("a split function cannot itself work on tensors of a meta device"));
+        }
+        return known ? found->second.state : mirrored();
+    }
+    asking = true;
+    const std::unique_ptr<bool, void (*)(bool*)> done(&asking, [](bool* flag) { *flag = false; });
     try {
         const SplitState state =
             parse_split(t, splitter->function(describe_tensor(t), splitter->n_devices), splitter->n_devices);

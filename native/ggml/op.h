@@ -101,7 +101,8 @@ void def(pybind11::module_& m, const char* name, ggml_tensor* (*function)(ggml_c
             Call call(name);
             note_all(call, names, raw, std::index_sequence_for<A...>{});
             std::apply([&](auto... a) { check(call, a...); }, raw);
-            ggml_tensor* result = std::apply([&](auto... a) { return function(context->get(), a...); }, raw);
+            ggml_tensor* result =
+                std::apply([&](auto... a) { return function(context->arena(), a...); }, raw);
             check_sizes(result);
             return context->wrap(result);
         },

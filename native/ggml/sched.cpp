@@ -39,22 +39,37 @@ Sched::Sched(std::vector<std::shared_ptr<Backend>> backends, std::size_t graph_s
         if (backend->is_meta()) throw Unsupported("a scheduler cannot use a meta backend");
         handles.push_back(backend->get());
     }
+    check_graph_size(graph_size);
     Guard guard;
-    handle_ = ggml_backend_sched_new(handles.data(), nullptr, static_cast<int>(handles.size()), graph_size,
+    // Its table of tensors also takes those that are told about and are not in the graph, and must not fill.
+    const std::size_t table = 2 * graph_size + 64;
+    handle_ = ggml_backend_sched_new(handles.data(), nullptr, static_cast<int>(handles.size()), table,
                                      parallel, op_offload);
     if (handle_ == nullptr) throw GgmlFailure("cannot make a scheduler");
 }
 
-Sched::~Sched() { close(); }
+// No context whose tensors lie in its memory is left: it would have kept it.
+Sched::~Sched() {
+    if (handle_ != nullptr) ggml_backend_sched_free(handle_);
+}
 
 void Sched::close() {
     if (handle_ == nullptr) return;
-    if (graph_) graph_->context()->check_idle();
-    advance();
-    if (graph_) graph_->context()->forget_allocation();
-    graph_.reset();
+    forget_graph();
     ggml_backend_sched_free(handle_);
     handle_ = nullptr;
+}
+
+void Sched::forget_graph() {
+    const ContextPtr context = context_.lock();
+    if (context) context->check_idle();
+    advance();
+    if (context) context->forget_allocation(this);
+    graph_.reset();
+    context_.reset();
+    has_graph_ = false;
+    tensors_.clear();
+    assigned_.clear();
 }
 
 ggml_backend_sched_t Sched::get() const {
@@ -63,14 +78,22 @@ ggml_backend_sched_t Sched::get() const {
     return handle_;
 }
 
-void Sched::check_graph(const Graph& graph) const {
+std::unordered_set<const ggml_tensor*> Sched::check_graph(const Graph& graph) const {
     if (graph.is_split()) throw GgmlFailure("this graph was split by a scheduler before: build it anew");
-    // ggml's own limit counts leaves too, which cannot be asked for: a node has at most as many as sources.
-    const auto nodes = static_cast<std::size_t>(graph.n_nodes());
-    if (nodes > graph_size_) {
-        throw GgmlFailure("the graph has " + std::to_string(nodes) + " nodes, the scheduler was made for " +
-                          std::to_string(graph_size_));
+    std::unordered_set<const ggml_tensor*> tensors;
+    for (int i = 0; i < graph.n_nodes(); ++i) {
+        const ggml_tensor* node = ggml_graph_node(graph.get(), i);
+        tensors.insert(node);
+        for (const ggml_tensor* src : node->src) {
+            if (src != nullptr) tensors.insert(src);
+        }
     }
+    if (tensors.size() > graph_size_) {
+        throw GgmlFailure("the graph has " + std::to_string(tensors.size()) +
+                          " nodes and leaves, the scheduler was made for " + std::to_string(graph_size_) +
+                          " (graph_size)");
+    }
+    return tensors;
 }
 
 void Sched::reserve(Graph& graph) {
@@ -86,12 +109,13 @@ void Sched::reserve(Graph& graph) {
 
 void Sched::alloc_graph(const std::shared_ptr<Sched>& self, const std::shared_ptr<Graph>& graph) {
     get();
-    check_graph(*graph);
+    std::unordered_set<const ggml_tensor*> tensors = check_graph(*graph);
     Guard guard;
     const ContextPtr& context = graph->context();
     context->check_idle();
     context->check_used();
-    if (graph_) reset();  // not otherwise: it would forget what set_tensor_backend was told about this graph
+    if (has_graph_)
+        reset();  // not otherwise: it would forget what set_tensor_backend was told about this graph
     context->forget_allocation();
     std::unordered_set<const ggml_tensor*> placed;
     std::unordered_set<const ggml_tensor*> own;
@@ -110,37 +134,34 @@ void Sched::alloc_graph(const std::shared_ptr<Sched>& self, const std::shared_pt
         throw GgmlFailure("out of memory for the graph");
     context->set_allocator(self, std::move(placed));
     graph_ = graph;
+    context_ = context;
+    has_graph_ = true;
+    tensors_ = std::move(tensors);
 }
 
-void Sched::compute(const std::shared_ptr<Sched>& self, const std::shared_ptr<Graph>& graph) {
-    (void)self;
-    if (graph != graph_) throw GgmlFailure("the scheduler gave its memory to another graph meanwhile");
+void Sched::check_computable(const std::shared_ptr<Graph>& graph) const {
+    get();
+    if (!holds(graph)) throw GgmlFailure("the scheduler gave its memory to another graph meanwhile");
     for (const auto& backend : backends_) backend->check_process();
     graph->context()->check_used();
     if (graph->context()->allocation_is_stale())
         throw GgmlFailure("the graph's memory was given to another graph");
     check_writes(*graph);
-    check_indices(*graph);
-    std::vector<Backend*> members;
-    for (const auto& backend : backends_) members.push_back(backend.get());
-    const ComputeLocks locks(std::move(members));
-    const ggml_status status = ggml_backend_sched_graph_compute(get(), graph->get());
+}
+
+void Sched::compute(const Graph& graph) {
+    check_indices(graph);
+    const ggml_status status = ggml_backend_sched_graph_compute(get(), graph.get());
     if (status != GGML_STATUS_SUCCESS) {
         throw GgmlFailure(std::string("compute failed: ") + ggml_status_to_string(status));
     }
 }
 
-void Sched::synchronize() {
-    Guard guard;
-    ggml_backend_sched_synchronize(get());
-}
+void Sched::synchronize() { ggml_backend_sched_synchronize(get()); }
 
 void Sched::reset() {
     get();
-    if (graph_) graph_->context()->check_idle();
-    advance();
-    if (graph_) graph_->context()->forget_allocation();
-    graph_.reset();
+    forget_graph();
     ggml_backend_sched_reset(get());
 }
 
@@ -154,11 +175,19 @@ void Sched::check_member(const Backend& backend) const {
 void Sched::set_tensor_backend(const Tensor& tensor, const Backend& backend) {
     check_member(backend);
     Guard guard;
-    if (graph_) reset();  // what is told is about the next graph
+    if (has_graph_) reset();  // what is told is about the next graph
+    assigned_.insert(tensor.get());
+    if (assigned_.size() > graph_size_) {
+        assigned_.erase(tensor.get());
+        throw GgmlFailure("more tensors are told about than the scheduler was made for: " +
+                          std::to_string(graph_size_) + " (graph_size)");
+    }
     ggml_backend_sched_set_tensor_backend(get(), tensor.get(), backend.get());
 }
 
 std::shared_ptr<Backend> Sched::tensor_backend(const Tensor& tensor) const {
+    get();
+    if (tensors_.count(tensor.get()) + assigned_.count(tensor.get()) == 0) return nullptr;
     Guard guard;
     const ggml_backend_t handle = ggml_backend_sched_get_tensor_backend(get(), tensor.get());
     for (const auto& backend : backends_) {

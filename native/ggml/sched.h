@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <unordered_set>
 #include <vector>
 
 #include "ggml/backend.h"
@@ -22,9 +23,12 @@ class Sched : public Allocator {
     void reserve(Graph& graph);
     // Splits the graph and gives its tensors memory; what was allocated before loses its own.
     void alloc_graph(const std::shared_ptr<Sched>& self, const std::shared_ptr<Graph>& graph);
-    // The graph must be the one that has memory.
-    bool holds(const std::shared_ptr<Graph>& graph) const { return graph == graph_; }
-    void compute(const std::shared_ptr<Sched>& self, const std::shared_ptr<Graph>& graph);
+    // Is it the graph that has memory?
+    bool holds(const std::shared_ptr<Graph>& graph) const { return graph == graph_.lock(); }
+    // Throws GgmlFailure unless the graph has memory and can be computed.
+    void check_computable(const std::shared_ptr<Graph>& graph) const;
+    // These two with the locks of the backends held; they need no GIL.
+    void compute(const Graph& graph);
     void synchronize();
     void reset();
     void set_tensor_backend(const Tensor& tensor, const Backend& backend);
@@ -38,12 +42,19 @@ class Sched : public Allocator {
 
   private:
     ggml_backend_sched_t get() const;
-    void check_graph(const Graph& graph) const;
+    // The graph's tensors. Throws GgmlFailure for too many.
+    std::unordered_set<const ggml_tensor*> check_graph(const Graph& graph) const;
     void check_member(const Backend& backend) const;
     std::vector<std::shared_ptr<Backend>> backends_;
     ggml_backend_sched_t handle_ = nullptr;
     std::size_t graph_size_;
-    std::shared_ptr<Graph> graph_;  // the one that has memory now
+    void forget_graph();
+    // The one that has memory now. Its context keeps this scheduler, so this must not keep the graph.
+    std::weak_ptr<Graph> graph_;
+    std::weak_ptr<Context> context_;
+    bool has_graph_ = false;
+    std::unordered_set<const ggml_tensor*> tensors_;   // of that graph, its leaves included
+    std::unordered_set<const ggml_tensor*> assigned_;  // that set_tensor_backend was told about
 };
 
 }  // namespace ggmlpy

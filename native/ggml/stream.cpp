@@ -21,7 +21,11 @@ void require_events(const Backend& backend) {
 
 Event::Event(Device device) : device_(std::move(device)), uses_(device_.uses()) {
     Guard guard;
-    if (has_events(device_.get())) handle_.reset(ggml_backend_event_new(device_.get()));
+    if (has_events(device_.get())) {
+        handle_.reset(ggml_backend_event_new(device_.get()), [](ggml_backend_event_t e) {
+            if (e != nullptr) ggml_backend_event_free(e);
+        });
+    }
     if (!handle_) {
         throw Unsupported(std::string("device ") + ggml_backend_dev_name(device_.get()) + " has no events");
     }
@@ -38,9 +42,9 @@ void Event::record(Backend& backend) {
     ggml_backend_event_record(get(), backend.get());
 }
 
-void Event::synchronize() {
-    Guard guard;
-    ggml_backend_event_synchronize(get());
+std::shared_ptr<ggml_backend_event> Event::handle() const {
+    get();
+    return handle_;
 }
 
 void Event::wait(Backend& backend) {
@@ -57,22 +61,24 @@ GraphPlan::GraphPlan(std::shared_ptr<Backend> backend, std::shared_ptr<Graph> gr
       n_nodes_(graph_->n_nodes()) {
     if (!backend_->is_cpu()) throw Unsupported("backend " + backend_->name() + " has no graph plans");
     Guard guard;
-    check_computable(*graph_, backend_->get());
+    check_computable();
     handle_ = ggml_backend_graph_plan_create(backend_->get(), graph_->get());
     if (handle_ == nullptr) throw GgmlFailure("cannot make a plan of the graph");
     backend_->add_plan(this);
 }
 
-void GraphPlan::compute() {
+void GraphPlan::check_computable() const {
     backend_->check_process();
-    const ComputeLocks lock({backend_.get()});
+    if (graph_->n_nodes() != n_nodes_)
+        throw GgmlFailure("the graph has grown since this plan was made of it");
+    ggmlpy::check_computable(*graph_, backend_->get());
+}
+
+void GraphPlan::compute() {
     if (handle_ == nullptr) throw GgmlFailure("this plan was closed");
     if (backend_->n_threads() != n_threads_ || backend_->pools() != pools_) {
         throw GgmlFailure("the backend's threads were changed after this plan was made: make a new plan");
     }
-    if (graph_->n_nodes() != n_nodes_)
-        throw GgmlFailure("the graph has grown since this plan was made of it");
-    check_computable(*graph_, backend_->get());
     check_indices(*graph_);
     const ggml_status status = ggml_backend_graph_plan_compute(backend_->get(), handle_);
     if (status != GGML_STATUS_SUCCESS) {

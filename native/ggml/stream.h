@@ -13,19 +13,18 @@ class Event {
   public:
     explicit Event(Device device);
     void record(Backend& backend);
-    void synchronize();
+    // The event to wait for without the GIL, while another thread may close this.
+    std::shared_ptr<ggml_backend_event> handle() const;
     void wait(Backend& backend);
+    // What waits for it in another thread goes on waiting.
     void close() { handle_.reset(); }
     bool closed() const { return handle_ == nullptr; }
 
   private:
     ggml_backend_event_t get() const;
-    struct Free {
-        void operator()(ggml_backend_event_t e) const { ggml_backend_event_free(e); }
-    };
     Device device_;
     std::vector<Use> uses_;
-    std::unique_ptr<ggml_backend_event, Free> handle_;
+    std::shared_ptr<ggml_backend_event> handle_;
 };
 
 // A graph prepared for repeated computation; ggml has plans on the CPU only. Keeps the graph and the backend.
@@ -36,8 +35,12 @@ class GraphPlan {
     ~GraphPlan() { close(); }
     GraphPlan(const GraphPlan&) = delete;
     GraphPlan& operator=(const GraphPlan&) = delete;
+    // Throws GgmlFailure unless the graph can be computed.
+    void check_computable() const;
+    // With the backend's lock held; needs no GIL.
     void compute();
     const std::shared_ptr<Graph>& graph() const { return graph_; }
+    const std::shared_ptr<Backend>& backend() const { return backend_; }
     void close();
     bool closed() const { return handle_ == nullptr; }
 

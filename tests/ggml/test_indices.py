@@ -83,6 +83,49 @@ def test_indices_that_are_computed_otherwise_are_refused() -> None:
         look_up(lambda c, t: as_int(c, ggml.clamp(c, t, 0, 7)), np.zeros(2, np.float32), Type.F32)
 
 
+FILLED = {
+    "float32 of NaN": (float("nan"), ()),
+    "float32 below a row": (15.9999, ()),
+    "float16 rounds up to a row": (15.9999, (Type.F16, Type.F32)),
+    "bfloat16 rounds up to a row": (15.9999, (Type.BF16, Type.F32)),
+    "float16 rounds down below the first": (-0.9999, (Type.F16, Type.F32)),
+    "float32 above the first": (-0.9999, ()),
+    "float16 of what it holds": (15.5, (Type.F16, Type.F32)),
+    "blocks": (3.0, (Type.Q8_0, Type.F32)),
+    "outside of int32": (1e20, ()),
+}
+
+
+@pytest.mark.parametrize("name", FILLED)
+def test_bounds_are_rounded_as_the_values_are(name: str) -> None:
+    value, types = FILLED[name]
+
+    def build(ctx: ggml.Context, t: ggml.Tensor) -> ggml.Tensor:
+        x = ggml.fill(ctx, ctx.new_tensor(Type.F32, [32]), value)
+        for type in types:
+            x = ggml.cast(ctx, x, type)
+        return as_int(ctx, x)
+
+    safe = name in ("float32 below a row", "float32 above the first", "float16 of what it holds")
+    if safe:
+        assert look_up(build, np.zeros(1, np.int32), rows=16).tolist() == [int(value)] * 32
+    else:
+        with pytest.raises(ggml.GgmlError, match=r"no row|cannot be checked"):
+            look_up(build, np.zeros(1, np.int32), rows=16)
+
+
+@pytest.mark.parametrize(("low", "high"), [(500.0, 3.0), (float("nan"), 3.0), (0.0, float("nan"))])
+def test_bounds_that_are_none(low: float, high: float) -> None:
+    with pytest.raises((ggml.GgmlError, ValueError)):
+        look_up(lambda c, t: as_int(c, ggml.clamp(c, t, low, high)), np.zeros(4, np.float32), Type.F32)
+
+
+@pytest.mark.parametrize(("start", "stop", "step"), [(3.0, -5.0, -1.0), (0.0, 4.1, 1.0), (0.0, 5.0, 0.99999)])
+def test_a_range_of_indices_that_goes_too_far(start: float, stop: float, step: float) -> None:
+    with pytest.raises((ggml.GgmlError, ValueError)):
+        look_up(lambda c, t: as_int(c, ggml.arange(c, start, stop, step)), np.zeros(1, np.int32))
+
+
 def test_indices_that_another_node_overwrites_are_refused() -> None:
     ctx, backend = ggml.Context(1 << 18), ggml.Backend()
     table, ids = ctx.new_tensor(Type.F32, [2, 4]), ctx.new_tensor(Type.I32, [3])

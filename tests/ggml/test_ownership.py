@@ -119,6 +119,49 @@ def test_random_order(seed: int) -> None:
     assert int(run(str(SCRIPT), str(seed), "800")) > 200
 
 
+DROPPED = """
+import gc, sys
+from pathlib import Path
+import ggml
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+def once(how):
+    backend, ctx = ggml.Backend(), ggml.Context(1 << 18)
+    y = ggml.relu(ctx, ctx.new_tensor(ggml.Type.F32, [1 << 18]))
+    graph = ggml.Graph(ctx, 64)
+    graph.expand(y)
+    if how == "sched":
+        ggml.Sched([backend], graph_size=64).compute(graph)
+    elif how == "gallocr":
+        allocator = ggml.Gallocr(backend)
+        allocator.alloc_graph(graph)
+        backend.compute(graph)
+    else:
+        ggml.alloc_ctx_tensors(ctx, backend)
+        backend.plan(graph).compute()
+    backend.synchronize()
+
+how = sys.argv[1]
+for _ in range(20):
+    once(how)
+gc.collect()
+before = resident()
+for _ in range(100):
+    once(how)
+gc.collect()
+assert resident() - before < 20 << 20, resident() - before
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("how", ["sched", "gallocr", "plan"])
+def test_what_is_dropped_without_being_closed_is_freed(how: str) -> None:
+    # Each has a megabyte or more.
+    run("-c", DROPPED, how)
+
+
 @pytest.mark.parametrize("name", EXITS)
 def test_interpreter_exit(name: str) -> None:
     run("-c", COMMON + EXITS[name])

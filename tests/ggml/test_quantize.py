@@ -165,23 +165,31 @@ def test_values_that_are_not_finite(odd: float) -> None:
     for type in (Type.F32, Type.F16, Type.BF16):
         back = ggml.dequantize(ggml.quantize(rows, type), type, [256, 2])
         assert np.array_equal(back, rows, equal_nan=True)
-    with pytest.raises(ValueError, match="not negative"):
+    with pytest.raises(ValueError, match="from 0 to 1e18"):
         ggml.quantize(np.zeros_like(rows), Type.Q4_K, np.full(256, -1, np.float32))
 
 
 @pytest.mark.parametrize("type", QUANTISED, ids=lambda t: t.name)
 def test_extreme_values(type: Type) -> None:
-    """Whatever comes of them, the process goes on."""
+    """Values that block scales cannot hold are refused, all others are stored, however small."""
     rng = np.random.default_rng(6)
-    weights = np.zeros(512, np.float32)
-    for scale in (0, 1e-45, 1e-30, 1e20, 3e38):
+    zeros = np.zeros(512, np.float32)
+    for scale in (0, 1e-45, 1e-30, 6e4):
         values = (rng.uniform(-1, 1, (4, 512)) * scale).astype(np.float32)
-        for imatrix in (weights, weights + np.float32(1e38), weights + np.float32(1e-40)):
-            try:
-                data = ggml.quantize(values, type, imatrix, n_threads=2)
-            except ggml.GgmlError:
-                continue
+        for importance in (0, 1e-40, 1, 1e18):
+            data = ggml.quantize(values, type, zeros + np.float32(importance), n_threads=2)
             ggml.dequantize(data, type, [512, 4])
+        with pytest.raises(ValueError, match="from 0 to 1e18"):
+            ggml.quantize(values, type, zeros + np.float32(1e19))
+    for scale in (1e5, 1e20, 3e38):
+        values[3, 511] = scale
+        with pytest.raises(ValueError, match="larger than 65504"):
+            ggml.quantize(values, type, zeros)
+
+
+def test_arrays_that_no_memory_holds() -> None:
+    with pytest.raises(MemoryError):
+        ggml.quantize(np.broadcast_to(np.float64(1), (1 << 40, 32)), Type.Q8_0)
 
 
 def test_any_bytes_can_be_dequantised() -> None:

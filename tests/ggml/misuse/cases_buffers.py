@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import mmap
+import tempfile
+from pathlib import Path
+
+import numpy as np
 from harness import case, context, doubling, f32
 
 import ggml
@@ -144,6 +149,54 @@ def multi_buffer_of_a_meta_buffer() -> None:
     ctx = context()
     f32(ctx, 4)
     ggml.MultiBuffer([ggml.alloc_ctx_tensors(ctx, meta)])
+
+
+def read_only_map() -> tuple[ggml.Buffer, ggml.Tensor]:
+    writer = ggml.GgufWriter()
+    writer.add_array("x", np.arange(64, dtype=np.float32))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.gguf"
+        writer.write(path)
+        with path.open("rb") as file:
+            memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    gguf = ggml.GgufFile(memory)
+    return gguf.map_tensors(), gguf.tensors()["x"]
+
+
+@case(match="must not be written")
+def read_only_buffer_cleared() -> None:
+    read_only_map()[0].clear(1)
+
+
+@case(match="must not be written")
+def read_only_buffer_cleared_through_a_multi_buffer() -> None:
+    ggml.MultiBuffer([read_only_map()[0]]).clear(1)
+
+
+@case(match="must not be written")
+def read_only_tensor_written_through_a_multi_buffer() -> None:
+    buffer, x = read_only_map()
+    kept = ggml.MultiBuffer([ggml.Backend().alloc_buffer(64), buffer])
+    try:
+        x.set(np.zeros(64, np.float32))
+    finally:
+        assert (x.get() == np.arange(64)).all()
+        kept.close()
+
+
+@case(ValueError, match="contiguous")
+def gguf_of_memory_read_backwards() -> None:
+    ggml.GgufFile(np.zeros(4096, np.uint8)[::-1])
+
+
+@case(ValueError, match="contiguous")
+def gguf_of_every_other_byte() -> None:
+    ggml.GgufFile(np.zeros(4096, np.uint8)[::2])
+
+
+@case(match="ends too early")
+def gguf_of_nothing() -> None:
+    ggml.GgufFile(b"")
 
 
 @case(match="taken over")
