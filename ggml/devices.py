@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from dataclasses import dataclass
 
@@ -82,25 +83,40 @@ def load_backend(path: str | os.PathLike[str]) -> Registry:
 
 
 def load_all_backends(folder: str | os.PathLike[str]) -> tuple[Registry, ...]:
-    """Loads every backend library (``libggml-*`` or ``ggml-*``) of one folder; returns those that are new.
+    """Loads the backend libraries (``libggml-*`` or ``ggml-*``) of one folder; returns those that are new.
 
-    What ``ggml_backend_load_all_from_path`` does, without its search in the folder of the program and the
-    current folder: nothing is loaded that was not asked for. A library that cannot be loaded is passed over.
-    Raises :class:`ggml.GgmlError` when there is no such folder.
+    Of several for one kind of device (``libggml-cpu-haswell.so``, ``libggml-cpu-skylakex.so``) the one that
+    says that it fits this machine best. What ``ggml_backend_load_all_from_path`` does, without its search in
+    the folder of the program and the current folder: nothing is loaded that was not asked for. A library that
+    cannot be loaded is passed over. Raises :class:`ggml.GgmlError` when there is no such folder.
     """
     if not os.path.isdir(folder):
         raise GgmlError(f"there is no folder {os.fspath(folder)} to load ggml backends from")
     suffixes = (".dll",) if os.name == "nt" else (".so", ".dylib")
     prefix = "ggml-" if os.name == "nt" else "libggml-"
     before = set(core.registries())
+    kinds: dict[str, list[str]] = {}
     for name in sorted(os.listdir(folder)):
         if not name.startswith(prefix) or not name.endswith(suffixes) or name.startswith(prefix + "base"):
             continue
-        try:
-            load_backend(os.path.join(folder, name))
-        except GgmlError:
-            continue
+        kind = name.removeprefix(prefix).split(".")[0].split("-")[0]
+        kinds.setdefault(kind, []).append(os.path.abspath(os.path.join(folder, name)))
+    for paths in kinds.values():
+        for path in sorted(paths, key=_score, reverse=True) if len(paths) > 1 else paths:
+            try:
+                load_backend(path)
+            except GgmlError:
+                continue
+            break
     return tuple(found for found in core.registries() if found not in before)
+
+
+def _score(path: str) -> int:
+    """How well a library says that it fits this machine; 0 is not at all."""
+    try:
+        return int(ctypes.CDLL(path).ggml_backend_score())
+    except (OSError, AttributeError):
+        return 0
 
 
 def register(registry: Registry) -> None:

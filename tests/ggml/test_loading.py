@@ -147,6 +147,24 @@ def test_load_all_of_a_folder(tmp_path: Path) -> None:
     )
 
 
+@needs_module
+def test_load_all_takes_one_of_several_for_a_kind_of_device(tmp_path: Path) -> None:
+    folder = tmp_path / "modules"
+    folder.mkdir()
+    for variant in ("one", "other"):
+        shutil.copy(MODULE, folder / f"libggml-cpu-{variant}.so")
+    (folder / "libggml-cpu-broken.so").write_text("not a library\n", "utf-8")
+    run_program(
+        tmp_path,
+        """
+        registry, = ggml.load_all_backends(sys.argv[2])
+        assert registry.name == "CPU" and product(registry.devices[0])
+        assert names() == [*BEFORE, "CPU"]
+        """,
+        folder,
+    )
+
+
 def test_load_all_of_a_folder_without_modules(tmp_path: Path) -> None:
     run_program(
         tmp_path,

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Callable
-
-from harness import case, context, doubling, f32, graph_of
+from harness import case, context, doubling, f32, graph_of, meanwhile, slow_graph
 
 import ggml
 from ggml import Type
@@ -52,46 +48,6 @@ def operator_that_the_device_does_not_support() -> None:
     backend = ggml.Backend()
     ggml.alloc_ctx_tensors(ctx, backend)
     backend.compute(graph_of(ctx, y))
-
-
-def slow_graph() -> tuple[ggml.Backend, ggml.Context, ggml.Graph, ggml.Buffer]:
-    """Something that computes for a few seconds unless it is cancelled."""
-    backend = ggml.Backend("CPU", 2)
-    ctx = context()
-    y = a = f32(ctx, 512, 512)
-    for _ in range(400):
-        y = ggml.mul_mat(ctx, a, y)
-    graph = ggml.Graph(ctx, 512)
-    graph.expand(y)
-    return backend, ctx, graph, ggml.alloc_ctx_tensors(ctx, backend)
-
-
-def meanwhile(
-    backend: ggml.Backend, graph: ggml.Graph, action: Callable[[], object], wait_after: bool = True
-) -> None:
-    """Does something while another thread computes, then stops that."""
-    stop, started = threading.Event(), threading.Event()
-
-    class Cancel:
-        def is_set(self) -> bool:
-            started.set()
-            return stop.is_set()
-
-    def compute() -> None:
-        with contextlib.suppress(ggml.Cancelled):
-            backend.compute(graph, Cancel())
-
-    thread = threading.Thread(target=compute)
-    thread.start()
-    started.wait(20)
-    timer = threading.Timer(0.3, stop.set)  # where the action waits for the computation
-    timer.start()
-    try:
-        action()
-    finally:
-        stop.set()
-        thread.join(60)
-        timer.join()
 
 
 @case(match="being computed")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Callable
 
-from harness import case, context, doubling, f32
+from harness import case, doubling, meanwhile, slow_graph
 
 import ggml
 from ggml import GgmlError
@@ -51,36 +50,8 @@ def thread_pool_in_a_forked_child() -> None:
 
 
 def with_a_busy_backend(action: Callable[[ggml.Backend, ggml.Context], object]) -> None:
-    backend = ggml.Backend()
-    ctx = context()
-    a = f32(ctx, 512, 512)
-    y = a
-    for _ in range(400):
-        y = ggml.mul_mat(ctx, a, y)
-    graph = ggml.Graph(ctx, 512)
-    graph.expand(y)
-    ggml.alloc_ctx_tensors(ctx, backend).clear()
-    stop, started = threading.Event(), threading.Event()
-
-    class Cancel:
-        def is_set(self) -> bool:
-            started.set()
-            return stop.is_set()
-
-    def compute() -> None:
-        try:
-            backend.compute(graph, Cancel())
-        except ggml.Cancelled:
-            return
-
-    thread = threading.Thread(target=compute)
-    thread.start()
-    started.wait(20)
-    try:
-        in_child(lambda: action(backend, ctx))
-    finally:
-        stop.set()
-        thread.join()
+    backend, ctx, graph, _ = slow_graph()
+    meanwhile(backend, graph, lambda: in_child(lambda: action(backend, ctx)))
 
 
 @case(match="made before os.fork")

@@ -6,11 +6,13 @@ raised and whether ggml still computes. A case that takes the process down there
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import json
 import re
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,6 +85,46 @@ def doubling(n: int = 4) -> Doubling:
     buffer = ggml.alloc_ctx_tensors(ctx, backend)
     x.set(np.arange(n, dtype=np.float32))
     return Doubling(backend, ctx, x, y, graph, buffer)
+
+
+def slow_graph() -> tuple[ggml.Backend, ggml.Context, ggml.Graph, ggml.Buffer]:
+    """Something that computes for a few seconds unless it is cancelled."""
+    backend = ggml.Backend("CPU", 2)
+    ctx = context()
+    y = a = f32(ctx, 512, 512)
+    for _ in range(400):
+        y = ggml.mul_mat(ctx, a, y)
+    graph = ggml.Graph(ctx, 512)
+    graph.expand(y)
+    return backend, ctx, graph, ggml.alloc_ctx_tensors(ctx, backend)
+
+
+def meanwhile(
+    backend: ggml.Backend, graph: ggml.Graph, action: Callable[[], object], wait_after: bool = True
+) -> None:
+    """Does something while another thread computes, then stops that."""
+    stop, started = threading.Event(), threading.Event()
+
+    class Cancel:
+        def is_set(self) -> bool:
+            started.set()
+            return stop.is_set()
+
+    def compute() -> None:
+        with contextlib.suppress(ggml.Cancelled):
+            backend.compute(graph, Cancel())
+
+    thread = threading.Thread(target=compute)
+    thread.start()
+    started.wait(20)
+    timer = threading.Timer(0.3, stop.set)  # where the action waits for the computation
+    timer.start()
+    try:
+        action()
+    finally:
+        stop.set()
+        thread.join(60)
+        timer.join()
 
 
 def computes() -> bool:
