@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -156,6 +157,7 @@ assert resident() - before < 20 << 20, resident() - before
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.skipif(os.environ.get("ASAN_TESTS") == "1", reason="AddressSanitizer keeps what is freed")
 @pytest.mark.parametrize("how", ["sched", "gallocr", "plan"])
 def test_what_is_dropped_without_being_closed_is_freed(how: str) -> None:
     # Each has a megabyte or more.
