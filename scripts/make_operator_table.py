@@ -80,7 +80,7 @@ def document() -> str:
         "first argument is always the `Context` of the graph. Sizes are in ggml's order, the fastest running",
         "first. An argument that ggml could not compute with raises `GgmlError`, `ValueError` or `TypeError`",
         "before ggml sees it: the types are those of ggml's CPU kernels. What cannot be known before a graph",
-        "runs is in [ggml-limits.md](ggml-limits.md).",
+        "runs is in [ggml-limits.md](ggml-limits.md); a first program is in [ggml.md](ggml.md).",
         "",
     ]
     for subject, names in SUBJECTS.items():

@@ -144,6 +144,8 @@ def test_ctrl_c_stops_a_computation() -> None:
     run = python(
         SCRIPT
         + """
+# Ignored where pytest runs in the background of a shell script, and then inherited.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGALRM, lambda *a: signal.raise_signal(signal.SIGINT))
 signal.setitimer(signal.ITIMER_REAL, 0.2)
 try:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -211,6 +213,17 @@ def test_a_handler_that_raises(base: ctypes.CDLL, handler: Handler) -> None:
         deliver()
 
 
+@pytest.fixture
+def ctrl_c_raises() -> Iterator[None]:
+    """Python's own handler of Ctrl-C, which is ignored where pytest runs in the background of a script."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c_raises")
 def test_ctrl_c_in_a_handler_is_not_lost(base: ctypes.CDLL, handler: Handler) -> None:
     logger = logging.getLogger("ggml")
     deliver()
