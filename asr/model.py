@@ -73,7 +73,7 @@ def load_model(
     means 1; results do not depend on it. ``att_context_size`` chooses among the attention contexts (left,
     right) that a streaming model was trained with; None is its default.
 
-    Raises :class:`asr.ModelNotFoundError`, :class:`asr.ModelFormatError`, and :class:`ggml.GgmlError` for an
+    Raises :class:`asr.ModelNotFoundError`, :class:`asr.ModelFormatError`, and :class:`asr.DeviceError` for an
     unknown device.
     """
     return Model(

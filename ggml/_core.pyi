@@ -57,7 +57,7 @@ class Tensor:
     def get(self) -> npt.NDArray[Any]:
         """A copy as an array of the tensor's own type."""
     def set(self, values: npt.NDArray[Any]) -> None:
-        """Copies an array of the tensor's own type and size in."""
+        """Copies an array of the tensor's own type and shape, or a flat one of its memory's order, in."""
     def to_float32(self) -> npt.NDArray[np.float32]:
         """A copy as float32; quantised types through ggml's own conversions."""
     def numpy(self) -> npt.NDArray[Any]:
@@ -83,6 +83,9 @@ class Graph:
     def expand(self, result: Tensor) -> None: ...
     @property
     def n_nodes(self) -> int: ...
+    @property
+    def nodes(self) -> tuple[Tensor, ...]:
+        """The tensors that it computes, in that order (``ggml_graph_node``)."""
 
 class BufferType:
     """A kind of memory that a device offers (``ggml_backend_buffer_type_t``)."""

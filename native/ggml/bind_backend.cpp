@@ -31,7 +31,8 @@ Device to_device(const py::object& which) {
     std::string known;
     for (const Device& device : devices())
         known += (known.empty() ? "" : ", ") + std::string(ggml_backend_dev_name(device.get()));
-    throw py::key_error("there is no device " + std::string(py::repr(which)) + "; there are: " + known);
+    throw py::key_error("there is no device " + std::string(py::repr(which)) +
+                        "; there are: " + (known.empty() ? "none" : known));
 }
 
 void check_status(ggml_status status) {

@@ -24,6 +24,18 @@ void reserve(Gallocr& gallocr, const Graph& graph) {
     asking_splits([&] { gallocr.reserve(g); });
 }
 
+py::tuple graph_nodes(const Graph& graph) {
+    ggml_cgraph* g = graph.get();
+    graph.context()->check_alive();
+    py::list out;
+    for (int i = 0; i < ggml_graph_n_nodes(g); ++i) {
+        ggml_tensor* node = ggml_graph_node(g, i);
+        const auto home = std::const_pointer_cast<Context>(graph.context()->owner(node));
+        if (home) out.append(home->wrap(node));
+    }
+    return py::tuple(out);
+}
+
 // Under the GIL and the locks of the scheduler's backends.
 template <typename Action>
 auto locked(Sched& sched, Action&& action) {
@@ -67,6 +79,7 @@ void bind_graph(py::module_& m) {
             },
             py::arg("result"), "Add what `result` depends on, in order (ggml_build_forward_expand).")
         .def_property_readonly("n_nodes", &Graph::n_nodes, "ggml_graph_n_nodes.")
+        .def_property_readonly("nodes", graph_nodes, "The tensors that it computes, in that order.")
         .def("__repr__", [](const Graph& g) {
             return "<ggml.Graph " + count_of(static_cast<std::size_t>(g.n_nodes()), "node") + ">";
         });

@@ -1,6 +1,8 @@
 // Types, contexts, tensors, graphs; tensors to and from NumPy.
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <unordered_set>
 
 #include "ggml/bind.h"
@@ -76,6 +78,23 @@ void read_bytes(const Tensor& tensor, void* to) {
     asking_splits(tensor, read);
 }
 
+// Sizes of 1 aside, the shape is the tensor's. A flat array is one in the order of the memory, and so are the
+// bytes of blocks.
+void check_shape(const ggml_tensor* t, const py::array& array) {
+    const auto longer_than_one = [](auto begin, auto end) {
+        std::vector<py::ssize_t> sizes;
+        std::copy_if(begin, end, std::back_inserter(sizes), [](py::ssize_t n) { return n != 1; });
+        return sizes;
+    };
+    const auto own = numpy_shape(t);
+    const auto given = longer_than_one(array.shape(), array.shape() + array.ndim());
+    if (ggml_is_quantized(t->type) || t->type == GGML_TYPE_BF16 || given.size() <= 1) return;
+    if (longer_than_one(own.begin(), own.end()) == given) return;
+    throw py::value_error("tensor " + describe(t) + " takes an array of shape " +
+                          std::string(py::str(py::tuple(py::cast(own)))) + ", not " +
+                          std::string(py::str(array.attr("shape"))));
+}
+
 py::array tensor_get(const Tensor& tensor) {
     Guard guard;
     const ggml_tensor* t = tensor.allocated();
@@ -96,6 +115,7 @@ void tensor_set(const Tensor& tensor, const py::array& values) {
         throw py::value_error("tensor " + describe(t) + " takes " + std::to_string(ggml_nbytes(t)) +
                               " bytes, the array has " + std::to_string(array.nbytes()));
     }
+    check_shape(t, array);
     asking_splits(tensor, [&] { ggml_backend_tensor_set(t, array.data(), 0, ggml_nbytes(t)); });
 }
 

@@ -103,10 +103,8 @@ void Context::check_writable(const ggml_tensor* t) const {
 
 void Context::check_host_may_write(const ggml_tensor* t) const {
     check_writable(t);
-    const ggml_tensor* root = t->view_src != nullptr ? t->view_src : t;
-    for (const Context* context : reachable()) {
-        if (context->handle_ && context->owns(root)) return context->check_not_computing();
-    }
+    const auto home = owner(t->view_src != nullptr ? t->view_src : t);
+    if (home) home->check_not_computing();
 }
 
 void Context::check_not_computing() const {
@@ -145,6 +143,13 @@ std::vector<const Context*> Context::reachable() const {
         }
     }
     return out;
+}
+
+std::shared_ptr<const Context> Context::owner(const ggml_tensor* t) const {
+    for (const Context* context : reachable()) {
+        if (context->handle_ && context->owns(t)) return context->shared_from_this();
+    }
+    return nullptr;
 }
 
 bool Context::owns(const ggml_tensor* t) const {

@@ -118,6 +118,8 @@ class Context : public std::enable_shared_from_this<Context> {
     void add_buffer(const std::shared_ptr<Buffer>& buffer, ggml_backend_buffer_t handle);
     // The buffer of that handle, of this context or of one that it uses; null for an allocator's.
     std::shared_ptr<Buffer> find_buffer(ggml_backend_buffer_t handle) const;
+    // This context or the one of those it uses that a tensor was made in; null for none of them.
+    std::shared_ptr<const Context> owner(const ggml_tensor* t) const;
     // Throws GgmlFailure when a tensor lies in memory that must not be written, such as the map of a file.
     void check_writable(const ggml_tensor* t) const;
     // The same for the host, which must not write what is being computed either: a kernel may be looking up

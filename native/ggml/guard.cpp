@@ -13,6 +13,8 @@ std::string in_words(const std::string& assertion) {
     const auto has = [&](const char* part) { return assertion.find(part) != std::string::npos; };
     if (has("mem_buffer != NULL")) return "out of memory";
     if (has("GGML_ASSERT(obj_new)")) return "the context is full: make it larger (ggml.Context)";
+    if (has("node_hash_pos != GGML_HASHSET_FULL") || has("n_nodes < cgraph->size"))
+        return "the graph is full: make it with more nodes (ggml.Graph, max_nodes)";
     return "ggml: " + assertion;
 }
 

@@ -179,6 +179,19 @@ def test_an_operator_takes_tensors_only() -> None:
         ggml.relu(ctx, None)  # type: ignore[arg-type]
 
 
+def test_nodes_of_a_graph() -> None:
+    first, second = context(), context()
+    a = ggml.relu(first, new(first, 4))
+    b = ggml.neg(second, a)
+    b.name = "last"
+    graph = graph_of(second, b)
+    assert [node.op for node in graph.nodes] == ["RELU", "NEG"]
+    assert graph.nodes[1].name == "last"
+    first.close()
+    with pytest.raises(ggml.GgmlError, match="reset or closed"):
+        _ = graph.nodes
+
+
 def test_graph_too_small_for_its_nodes() -> None:
     ctx = context()
     x = new(ctx, 4)

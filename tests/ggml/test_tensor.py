@@ -81,6 +81,18 @@ def test_wrong_arrays_are_refused() -> None:
         t.set(np.zeros(5, np.float32))
 
 
+def test_a_transposed_array_is_refused() -> None:
+    ctx = context()
+    x = ctx.new_tensor(Type.F32, [3, 2])
+    ggml.alloc_ctx_tensors(ctx, ggml.Backend())
+    values = np.arange(6, dtype=np.float32)
+    for shape in ((2, 3), (6,), (1, 2, 1, 3)):
+        x.set(values.reshape(shape))
+        assert np.array_equal(x.get(), values.reshape(2, 3))
+    with pytest.raises(ValueError, match=r"shape \(2, 3\), not \(3, 2\)"):
+        x.set(values.reshape(3, 2))
+
+
 def test_tensor_names_of_any_length_and_script() -> None:
     t = context().new_tensor(Type.F32, [4])
     t.name = "é" * 100  # cut by ggml in the middle of a character

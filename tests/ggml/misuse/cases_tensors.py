@@ -29,7 +29,7 @@ def context_too_small_for_a_graph() -> None:
     ggml.Graph(context(4096))
 
 
-@case()
+@case(match="the graph is full")
 def graph_too_small_for_its_nodes() -> None:
     ctx = context()
     y = f32(ctx, 4)
