@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 
@@ -14,6 +15,8 @@ def prepare() -> None:
 
     Raises :class:`ggml.UnsupportedProcessorError`.
     """
+    if _in_sub_interpreter():
+        raise ImportError("ggml can be used in Python's main interpreter only")
     missing = [] if os.environ.get("GGML_ALLOW_ANY_CPU") == "1" else _cpu.missing()
     if missing:
         raise UnsupportedProcessorError(
@@ -26,6 +29,22 @@ def prepare() -> None:
     os.environ.setdefault("GGML_NO_BACKTRACE", "1")
     if sys.platform == "win32":
         _add_library_folders()
+
+
+def _in_sub_interpreter() -> bool:
+    """The extension modules would wait there for a lock that they cannot get."""
+    for name in ("_interpreters", "_xxsubinterpreters"):
+        try:
+            module = importlib.import_module(name)
+        except ImportError:
+            continue
+        current, main = module.get_current(), module.get_main()
+        # Newer ones give (id, whence).
+        return bool(
+            (current[0] if isinstance(current, tuple) else current)
+            != (main[0] if isinstance(main, tuple) else main)
+        )
+    return False
 
 
 def _add_library_folders() -> None:

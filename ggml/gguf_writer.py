@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -85,6 +86,9 @@ class GgufWriter:
         self._alignment = alignment
         self._header: _core.GgufHeader | None = _core.GgufHeader(alignment)
         self._tensors: list[tuple[str, int, Callable[[], Iterable[SupportsBuffer]]]] = []
+        self._lock = threading.RLock()  # header and list change together
+        self._unfinished: str | None = None  # what was being added when that was interrupted
+        self._writing = False
 
     @property
     def alignment(self) -> int:
@@ -166,11 +170,10 @@ class GgufWriter:
         Raises :class:`ggml.GgmlError` for a tensor that has no memory or is not contiguous; ValueError for a
         name that is empty, longer than 63 bytes or there already.
         """
-        header = self._open()
+        self._open()
         _core.check_readable(tensor)
         name = tensor.name if name is None else name
-        size = _add(header, name, tensor.type, tensor.ne)
-        self._tensors.append((name, size, lambda: _parts_of_tensor(tensor, size)))
+        self._add(name, tensor.type, tensor.ne, lambda size: _parts_of_tensor(tensor, size))
 
     def add_array(self, name: str, array: npt.NDArray[Any]) -> None:
         """Adds a tensor from an array of one to four dimensions; its ``ne`` is the reversed shape.
@@ -179,15 +182,16 @@ class GgufWriter:
 
         Raises TypeError for a dtype that no ggml type stands for; ValueError as :meth:`add_tensor`.
         """
-        header = self._open()
+        self._open()
         dtype = array.dtype.newbyteorder("=")
         if dtype not in _TENSOR_TYPES:
             raise TypeError(
                 f"tensor {name!r}: ggml has no type for {array.dtype}; use add_bytes for other types"
             )
         values = np.ascontiguousarray(array, dtype)
-        size = _add(header, name, _TENSOR_TYPES[dtype], values.shape[::-1])
-        self._tensors.append((name, size, lambda: _parts_of_bytes(values.data, size)))
+        self._add(
+            name, _TENSOR_TYPES[dtype], values.shape[::-1], lambda size: _parts_of_bytes(values.data, size)
+        )
 
     def add_bytes(self, name: str, type: Type | int, ne: Sequence[int], data: Data) -> None:
         """Adds a tensor of any type from its bytes, those of :func:`ggml.quantize` for instance.
@@ -198,16 +202,14 @@ class GgufWriter:
         Raises ValueError for a buffer of another size than type and ``ne`` ask for, and as
         :meth:`add_tensor`.
         """
-        header = self._open()
+        self._open()
         if callable(data):
-            size = _add(header, name, type, ne)
-            self._tensors.append((name, size, data))
+            self._add(name, type, ne, lambda size: data())
             return
         view = memoryview(data)
         if not view.c_contiguous:
             raise ValueError(f"tensor {name!r}: the data is not contiguous")
-        size = _add(header, name, type, ne, view.nbytes)
-        self._tensors.append((name, size, lambda: _parts_of_bytes(view, size)))
+        self._add(name, type, ne, lambda size: _parts_of_bytes(view, size), view.nbytes)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes the file: all of it or, when something fails, nothing.
@@ -218,21 +220,45 @@ class GgufWriter:
         Raises OSError as the system does; :class:`ggml.GgmlError` when a tensor's memory is gone; ValueError
         when a function gave more or fewer bytes than its tensor has.
         """
-        header = self._open().contents()
-        with replacing(path) as temporary, open(temporary, "wb") as file:
-            file.write(header)
-            for name, size, parts in self._tensors:
-                written = 0
-                for part in parts():
-                    view = memoryview(part)
-                    written += view.nbytes
-                    if written > size:
-                        break
-                    file.write(view)
-                if written != size:
-                    more = "more than that" if written > size else written
-                    raise ValueError(f"tensor {name!r} takes {size} bytes, the function gave {more}")
-                file.write(b"\0" * (-size % self._alignment))
+        with self._lock:
+            header = self._open().contents()
+            if self._unfinished is not None:
+                raise GgmlError(
+                    f"adding tensor {self._unfinished!r} was interrupted: begin anew with another GgufWriter"
+                )
+            self._writing = True
+            try:
+                with replacing(path) as temporary, open(temporary, "wb") as file:
+                    file.write(header)
+                    for name, size, parts in self._tensors:
+                        _write_tensor(file, name, size, parts())
+                        file.write(b"\0" * (-size % self._alignment))
+            finally:
+                self._writing = False
+
+    def _add(
+        self,
+        name: str,
+        type: int,
+        ne: Sequence[int],
+        parts: Callable[[int], Iterable[SupportsBuffer]],
+        given: int | None = None,
+    ) -> None:
+        """Adds a tensor whose data ``parts(size)`` gives; ``given``: bytes that are known to be there."""
+        with self._lock:
+            header = self._open()
+            if self._writing:
+                raise GgmlError("this GgufWriter is writing: a data function cannot add a tensor")
+            self._unfinished = name
+            try:
+                size = header.add_tensor(_encode(name), type, list(ne), given)
+            except (ValueError, TypeError, GgmlError) as error:
+                self._unfinished = None
+                if isinstance(error, TypeError):
+                    raise
+                raise ValueError(f"tensor {name!r}: {error}") from None
+            self._tensors.append((name, size, lambda: parts(size)))
+            self._unfinished = None
 
     def _open(self) -> _core.GgufHeader:
         if self._header is None:
@@ -316,12 +342,17 @@ def _shown(values: Sequence[Any] | npt.NDArray[Any]) -> str:
     return repr(values[0]) if len(values) == 1 else f"an array like {values[:3]!r}"
 
 
-def _add(header: _core.GgufHeader, name: str, type: int, ne: Sequence[int], given: int | None = None) -> int:
-    """Adds a tensor's info and returns its bytes, unless as many are not ``given``."""
-    try:
-        return header.add_tensor(_encode(name), type, list(ne), given)
-    except (ValueError, GgmlError) as error:
-        raise ValueError(f"tensor {name!r}: {error}") from None
+def _write_tensor(file: BinaryIO, name: str, size: int, parts: Iterable[SupportsBuffer]) -> None:
+    written = 0
+    for part in parts:
+        view = memoryview(part)
+        written += view.nbytes
+        if written > size:
+            break
+        file.write(view)
+    if written != size:
+        more = "more than that" if written > size else written
+        raise ValueError(f"tensor {name!r} takes {size} bytes, the function gave {more}")
 
 
 def _parts_of_tensor(tensor: _core.Tensor, size: int) -> Iterator[bytes]:

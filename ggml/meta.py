@@ -51,10 +51,12 @@ SplitFunction = Callable[[SplitInfo, int], "Split | SplitAxis"]
 def meta_device(devices: Sequence[Device], split_fn: SplitFunction) -> Device:
     """One device made of 1 to 16 (``ggml_backend_meta_device``).
 
-    ``split_fn(info, n_devices)`` is asked how each weight and input lies on the devices: a :class:`Split`,
-    or ``SplitAxis.MIRRORED``. It is called when memory is allocated and again when a graph is computed, and
-    must answer the same. When it raises, or its answer does not fit the tensor (``ValueError``), the call
-    that asked raises that, and nothing stays allocated.
+    ``split_fn(info, n_devices)`` is asked how each tensor that ``alloc_ctx_tensors`` gives memory, such as a
+    weight, lies on the devices: a :class:`Split`, or ``SplitAxis.MIRRORED``. A graph's inputs and results are
+    not asked about: a ``Gallocr`` mirrors the former, and the parts of the latter follow from their operands.
+    It is called when memory is allocated and again when a graph is computed, and must answer the same. When
+    it raises, or its answer does not fit the tensor (``ValueError``), the call that asked raises that, and
+    nothing stays allocated.
 
     ggml keeps meta devices for as long as the process runs.
     """

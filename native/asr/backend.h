@@ -70,10 +70,11 @@ void PersistentBackend::exclusive(const pybind11::object& cancel, Seen&& seen, B
     {
         const ggmlpy::Guard guard;
         const ggmlpy::GilRelease release;
-        const ggmlpy::ComputeLocks lock({backend_.get()});
-        interrupt.begin(seen());
-        const ggmlpy::InterruptScope scope(*backend_, interrupt);
-        body(interrupt);
+        if (const auto lock = interrupt.lock({backend_.get()})) {
+            interrupt.begin(seen());
+            const ggmlpy::InterruptScope scope({backend_.get()}, interrupt);
+            body(interrupt);
+        }
     }
     if (interrupt.stopped()) interrupt.raise();
 }

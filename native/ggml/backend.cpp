@@ -19,55 +19,55 @@ Threadpool::Threadpool(int n_threads) : n_threads_(n_threads < 1 ? 1 : n_threads
     if (handle_ == nullptr) throw GgmlFailure("cannot start " + std::to_string(n_threads_) + " threads");
 }
 
-void ComputeMutex::check_not_owned() const {
+namespace {
+thread_local int held = 0;  // compute mutexes, by this thread
+}
+
+bool ComputeMutex::try_lock_for(std::chrono::milliseconds time) {
     if (owner_ == std::this_thread::get_id())
         throw GgmlFailure("this backend is computing on this thread: it cannot be used from within that");
-}
-
-void ComputeMutex::lock() {
-    check_not_owned();
-    mutex_.lock();
+    if (!mutex_.try_lock_for(time)) return false;
     owner_ = std::this_thread::get_id();
-}
-
-bool ComputeMutex::try_lock() {
-    if (owner_ == std::this_thread::get_id() || !mutex_.try_lock()) return false;
-    owner_ = std::this_thread::get_id();
+    ++held;
     return true;
 }
 
 void ComputeMutex::unlock() {
     owner_ = std::thread::id();
+    --held;
     mutex_.unlock();
 }
 
-std::vector<Backend*> ComputeLocks::in_order(std::vector<Backend*> backends) {
-    std::sort(backends.begin(), backends.end());
-    backends.erase(std::unique(backends.begin(), backends.end()), backends.end());
-    return backends;
-}
-
-// Pools are sorted only once the backends are locked, which then keep theirs.
-ComputeLocks::ComputeLocks(const std::vector<Backend*>& backends) {
-    const std::vector<Backend*> sorted = in_order(backends);
-    for (Backend* backend : sorted) backends_.emplace_back(backend->mutex());
-    for (Backend* backend : sorted)
-        pools_.insert(pools_.end(), backend->pools().begin(), backend->pools().end());
-    std::sort(pools_.begin(), pools_.end());
-    for (const auto& pool : pools_) pool_locks_.emplace_back(pool->mutex());
-}
-
-std::optional<ComputeLocks> ComputeLocks::try_all(const std::vector<Backend*>& backends) {
+std::optional<ComputeLocks> ComputeLocks::try_for(const std::vector<Backend*>& backends,
+                                                  std::chrono::milliseconds time) {
+    const auto each_once = [](auto values) {
+        std::sort(values.begin(), values.end());
+        values.erase(std::unique(values.begin(), values.end()), values.end());
+        return values;
+    };
+    // A thread that computes does not wait for one that may be waiting for it.
+    const bool computing = held > 0;
     ComputeLocks locks;
-    for (Backend* backend : locks.in_order(backends)) {
-        backend->mutex().check_not_owned();
-        locks.backends_.emplace_back(backend->mutex(), std::try_to_lock);
-        if (!locks.backends_.back().owns_lock()) return std::nullopt;
-        for (const auto& pool : backend->pools()) {
-            locks.pools_.push_back(pool);
-            locks.pool_locks_.emplace_back(pool->mutex(), std::try_to_lock);
-            if (!locks.pool_locks_.back().owns_lock()) return std::nullopt;
+    const auto take = [&](ComputeMutex& mutex) {
+        if (!mutex.try_lock_for(computing ? std::chrono::milliseconds(0) : time)) {
+            if (!computing) return false;
+            throw GgmlFailure(
+                "another thread computes on this backend, and this thread computes too: it cannot wait for "
+                "the other from within that");
         }
+        locks.held_.emplace_back(&mutex);
+        return true;
+    };
+    const std::vector<Backend*> sorted = each_once(backends);
+    for (Backend* backend : sorted) {
+        if (!take(backend->mutex())) return std::nullopt;
+    }
+    // Only now do the backends keep their pools, which several of them may share.
+    for (const Backend* backend : sorted)
+        locks.pools_.insert(locks.pools_.end(), backend->pools().begin(), backend->pools().end());
+    locks.pools_ = each_once(std::move(locks.pools_));
+    for (const auto& pool : locks.pools_) {
+        if (!take(pool->mutex())) return std::nullopt;
     }
     return locks;
 }

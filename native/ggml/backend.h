@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,6 +17,19 @@
 
 namespace ggmlpy {
 
+// One compute at a time. A thread that asks while it computes itself (a cancel object or a split function
+// that calls back) would wait for ever: try_lock_for() throws GgmlFailure instead.
+class ComputeMutex {
+  public:
+    // False when another thread has it for longer.
+    bool try_lock_for(std::chrono::milliseconds time);
+    void unlock();
+
+  private:
+    std::timed_mutex mutex_;
+    std::atomic<std::thread::id> owner_{};
+};
+
 // Worker threads that live as long as this object. In a forked child they do not exist: there the handle is
 // left alone, since joining them would wait for ever.
 class Threadpool {
@@ -28,31 +42,14 @@ class Threadpool {
     ggml_threadpool_t get() const;
     int n_threads() const { return n_threads_; }
     // Held while one of the backends that share the pool computes on it.
-    std::recursive_mutex& mutex() { return mutex_; }
+    ComputeMutex& mutex() { return mutex_; }
 
   private:
     ggml_threadpool_t handle_;
     int n_threads_;
     long pid_;
-    std::recursive_mutex mutex_;
+    ComputeMutex mutex_;
 };
-
-// One compute at a time. A thread that asks while it computes itself (a cancel object or a split function
-// that calls back) would wait for ever: lock() throws GgmlFailure instead.
-class ComputeMutex {
-  public:
-    void lock();
-    bool try_lock();
-    // Throws GgmlFailure on the thread that has it.
-    void check_not_owned() const;
-    void unlock();
-
-  private:
-    std::mutex mutex_;
-    std::atomic<std::thread::id> owner_{};
-};
-
-using ComputeLock = std::unique_lock<ComputeMutex>;
 
 class GraphPlan;
 
@@ -70,6 +67,8 @@ class Backend {
     std::string name() const { return ggml_backend_name(get()); }
     bool is_cpu() const { return ggml_backend_is_cpu(get()); }
     bool is_meta() const;
+    // Itself where it is a CPU's; those that it is made of where it is a meta backend.
+    std::vector<ggml_backend_t> cpu_parts() const;
     BufferType buffer_type() const { return {ggml_backend_get_default_buffer_type(get()), device_}; }
     // Persistent worker threads for a CPU backend, and for each CPU backend of a meta backend; nothing to do
     // on other devices. Throws GgmlFailure for more than ggml can run.
@@ -97,7 +96,6 @@ class Backend {
     struct Free {
         void operator()(ggml_backend_t b) const { ggml_backend_free(b); }
     };
-    std::vector<ggml_backend_t> cpu_parts() const;
     void start_threads(const std::vector<ggml_backend_t>& parts, int n_threads);
     Device device_;
     std::vector<Use> uses_;
@@ -110,21 +108,21 @@ class Backend {
     long pid_;
 };
 
-// The locks of backends and then of their thread pools, in an order in which no two threads can wait for each
-// other.
+// The locks of backends and of their thread pools.
 class ComputeLocks {
   public:
-    // Waits; so not under the GIL, which who computes may be waiting for.
-    explicit ComputeLocks(const std::vector<Backend*>& backends);
-    // Nothing where one is taken; what was taken of the others is let go of.
-    static std::optional<ComputeLocks> try_all(const std::vector<Backend*>& backends);
+    // Nothing where one of them is taken and not to be had in that time; what was taken of the others is let
+    // go of. Not to be waited for under the GIL, which who computes may be waiting for. Throws GgmlFailure
+    // where this thread has locks already and would have to wait: the other may be waiting for those.
+    static std::optional<ComputeLocks> try_for(const std::vector<Backend*>& backends,
+                                               std::chrono::milliseconds time);
 
   private:
-    ComputeLocks() = default;
-    std::vector<Backend*> in_order(std::vector<Backend*> backends);
-    std::vector<ComputeLock> backends_;
+    struct Unlock {
+        void operator()(ComputeMutex* mutex) const { mutex->unlock(); }
+    };
     std::vector<std::shared_ptr<Threadpool>> pools_;  // outlive their locks
-    std::vector<std::unique_lock<std::recursive_mutex>> pool_locks_;
+    std::vector<std::unique_ptr<ComputeMutex, Unlock>> held_;
 };
 
 }  // namespace ggmlpy

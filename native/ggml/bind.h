@@ -124,9 +124,13 @@ inline pybind11::object enum_value(const char* name, int value) {
 inline ComputeLocks lock_backends(const std::vector<Backend*>& backends) {
     for (const Backend* backend : backends) backend->check_process();
     for (;;) {
-        if (auto locks = ComputeLocks::try_all(backends)) return std::move(*locks);
+        if (auto locks = ComputeLocks::try_for(backends, std::chrono::milliseconds(0)))
+            return std::move(*locks);
+        if (PyErr_CheckSignals() != 0) throw pybind11::error_already_set();
+        if (threads_are_parked())
+            throw GgmlFailure("the interpreter is exiting in the middle of a computation on this backend");
         const GilRelease release;
-        const ComputeLocks wait(backends);
+        const auto waited = ComputeLocks::try_for(backends, std::chrono::milliseconds(20));
     }
 }
 

@@ -44,16 +44,16 @@ void compute(Backend& backend, const std::shared_ptr<Graph>& held, const py::obj
     backend.check_process();
     const Graph& graph = *held;
     const Busy busy(held, Busy::With::values);
-    static const std::atomic<std::uint64_t> no_requests{0};
-    Interrupt interrupt(cancel, no_requests);
+    Interrupt interrupt(cancel);
     asking_splits([&] {
         const Guard guard;
         check_computable(graph, backend.get());
         const GilRelease release;
-        const ComputeLocks locks({&backend});
+        const auto locks = interrupt.lock({&backend});
+        if (!locks) return;
         // What was computed meanwhile may have changed these.
         check_indices(graph);
-        const InterruptScope scope(backend, interrupt);
+        const InterruptScope scope({&backend}, interrupt);
         const ggml_status status = ggml_backend_graph_compute(backend.get(), graph.get());
         if (!interrupt.stopped()) check_status(status);
     });
@@ -64,25 +64,32 @@ void compute_async(Backend& backend, const std::shared_ptr<Graph>& graph) {
     backend.check_process();
     const Busy computing(graph, Busy::With::values);
     auto begun = std::make_shared<Busy>(graph, Busy::With::memory);
+    Interrupt interrupt;
     asking_splits([&] {
         const Guard guard;
         check_computable(*graph, backend.get());
         const GilRelease release;
-        const ComputeLocks locks({&backend});
+        const auto locks = interrupt.lock({&backend});
+        if (!locks) return;
         check_indices(*graph);
+        check_status(ggml_backend_graph_compute_async(backend.get(), graph->get()));
         // A CPU is done when the call returns.
         if (!backend.is_cpu()) backend.keep_until_synchronized(std::move(begun));
-        check_status(ggml_backend_graph_compute_async(backend.get(), graph->get()));
     });
+    if (interrupt.stopped()) interrupt.raise();
 }
 
 void synchronize(Backend& backend) {
     backend.check_process();
     std::vector<std::shared_ptr<const void>> done;
-    const Guard guard;
-    const GilRelease release;
-    const ComputeLocks locks({&backend});
-    done = backend.synchronize();
+    Interrupt interrupt;
+    {
+        const Guard guard;
+        const GilRelease release;
+        const auto locks = interrupt.lock({&backend});
+        if (locks) done = backend.synchronize();
+    }
+    if (interrupt.stopped()) interrupt.raise();
 }
 
 // On a device that really is asynchronous the tensor must stay where it is before synchronize(), and the
@@ -121,10 +128,12 @@ void check_reachable(const Backend& backend, const ggml_tensor* t, std::size_t o
 void set_async(Backend& backend, const Tensor& tensor, const py::array& values, std::size_t offset,
                const std::optional<std::size_t>& size) {
     const Guard guard;
+    // NumPy may let go of the GIL: what is checked is checked after it.
+    const py::array array = py::array::ensure(values, py::array::c_style);
+    if (!array) throw py::error_already_set();
     const ComputeLocks locks = lock_backends({&backend});
     ggml_tensor* t = tensor.allocated();
     tensor.context()->check_host_may_write(t);
-    const py::array array = py::array::ensure(values, py::array::c_style);
     check_element_type(t, array);
     const std::size_t part = part_size(t, offset, size ? size : std::optional<std::size_t>(array.nbytes()));
     if (static_cast<std::size_t>(array.nbytes()) < part) {

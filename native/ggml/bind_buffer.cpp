@@ -23,6 +23,14 @@ std::shared_ptr<Buffer> alloc_ctx_tensors(const ContextPtr& context, const Buffe
     const auto is_view = [](const ggml_tensor* t) { return t->view_src != nullptr; };
     if (std::all_of(fresh.begin(), fresh.end(), is_view))
         throw GgmlFailure("the context has no tensor that needs memory");
+    // ggml would ask the split function about results too, whose parts follow from those of their operands.
+    const auto is_result = [](const ggml_tensor* t) { return t->op != GGML_OP_NONE; };
+    if (ggml_backend_buft_is_meta(type.get()) && std::any_of(fresh.begin(), fresh.end(), is_result)) {
+        throw Unsupported(
+            "this context has operators: on a meta device alloc_ctx_tensors gives memory to weights only; "
+            "put "
+            "them into a context of their own, and give the graph memory with a Gallocr");
+    }
     Guard guard;
     std::shared_ptr<Buffer> buffer;
     const auto allocate = [&] {

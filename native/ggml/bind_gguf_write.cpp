@@ -274,7 +274,8 @@ py::bytes tensor_bytes(const Tensor& tensor, std::size_t offset, std::size_t mos
     if (!out) throw py::error_already_set();
     char* to = PyBytes_AS_STRING(out.ptr());
     {
-        ggmlpy::GilRelease release;
+        const Busy busy(tensor.context(), Busy::With::memory);
+        const GilRelease release;
         ggml_backend_tensor_get(t, to, offset, n);
     }
     return out;

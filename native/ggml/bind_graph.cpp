@@ -44,22 +44,37 @@ auto locked(Sched& sched, Action&& action) {
     return action();
 }
 
-void sched_compute(const std::shared_ptr<Sched>& sched, const std::shared_ptr<Graph>& graph) {
+void sched_compute(const std::shared_ptr<Sched>& sched, const std::shared_ptr<Graph>& graph,
+                   const py::object& cancel) {
     if (!sched->holds(graph)) locked(*sched, [&] { sched->alloc_graph(sched, graph); });
-    const Guard guard;
     const Busy busy(graph, Busy::With::values);
-    sched->check_computable(graph);
-    const GilRelease release;
-    const ComputeLocks locks(members(*sched));
-    sched->compute(*graph);
+    Interrupt interrupt(cancel);
+    {
+        const Guard guard;
+        sched->check_computable(graph);
+        const std::vector<Backend*> backends = members(*sched);
+        const GilRelease release;
+        if (const auto locks = interrupt.lock(backends)) {
+            const InterruptScope scope(backends, interrupt);
+            const ggml_status status = sched->compute(*graph);
+            if (status != GGML_STATUS_SUCCESS && !interrupt.stopped()) {
+                throw GgmlFailure(std::string("compute failed: ") + ggml_status_to_string(status));
+            }
+        }
+    }
+    if (interrupt.stopped()) interrupt.raise();
 }
 
 void sched_synchronize(Sched& sched) {
-    const Guard guard;
     for (const auto& backend : sched.backends()) backend->check_process();
-    const GilRelease release;
-    const ComputeLocks locks(members(sched));
-    sched.synchronize();
+    Interrupt interrupt;
+    {
+        const Guard guard;
+        const std::vector<Backend*> backends = members(sched);
+        const GilRelease release;
+        if (const auto locks = interrupt.lock(backends)) sched.synchronize();
+    }
+    if (interrupt.stopped()) interrupt.raise();
 }
 
 }  // namespace
@@ -119,7 +134,8 @@ void bind_graph(py::module_& m) {
             },
             py::arg("graph"),
             "Split the graph and give its tensors memory; what had some before loses its own.")
-        .def("compute", sched_compute, py::arg("graph"), "Run a graph, which is given memory if it has none.")
+        .def("compute", sched_compute, py::arg("graph"), py::arg("cancel") = py::none(),
+             "Run a graph, which is given memory if it has none. `cancel`: anything with is_set().")
         .def("synchronize", sched_synchronize, "Wait for the work of all backends.")
         .def(
             "reset", [](Sched& s) { locked(s, [&] { s.reset(); }); },

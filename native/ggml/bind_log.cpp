@@ -17,6 +17,7 @@
 #endif
 
 #include "ggml/bind.h"
+#include "ggml/internal.h"
 
 namespace py = pybind11;
 
@@ -193,7 +194,20 @@ void bind_log(py::module_& m) {
     ggml_log_set(on_log, nullptr);
     set_guard_end(at_guard_end);
 #ifndef _WIN32
-    pthread_atfork([] { queue().lock(); }, [] { queue().unlock(); }, [] { queue().forget_and_unlock(); });
+    // ggml's own lock too, under which it makes tables and counts contexts.
+    pthread_atfork(
+        [] {
+            ggml_critical_section_start();
+            queue().lock();
+        },
+        [] {
+            queue().unlock();
+            ggml_critical_section_end();
+        },
+        [] {
+            queue().forget_and_unlock();
+            ggml_critical_section_end();
+        });
 #endif
     m.def("start_log", start, py::arg("receiver"),
           "Hand ggml's messages, (level, time, thread, text) each, and how many were lost to `receiver`.");

@@ -134,7 +134,13 @@ void bind_elementwise(py::module_& m) {
     def(m, "add", ggml_add, check_add, "ggml_add: a + b, b repeated to a's sizes.", a, b);
     def(m, "add_inplace", ggml_add_inplace, check_add, "ggml_add_inplace: a + b in a's memory.", a, b);
     def(m, "add_cast", ggml_add_cast, check_add_cast, "ggml_add_cast: a + b as type.", a, b, py::arg("type"));
-    def(m, "add_id", ggml_add_id, check_add_id,
+    // Where b has the result's layout a graph allocator may give the result b's memory, of which any row may
+    // still be read: it keeps its hands off outputs.
+    const auto add_id = [](ggml_context* context, ggml_tensor* x, ggml_tensor* y, ggml_tensor* rows) {
+        ggml_set_output(y);
+        return ggml_add_id(context, x, y, rows);
+    };
+    def(m, "add_id", +add_id, check_add_id,
         "ggml_add_id: a[:, i, j] + b[:, ids[i, j]] of a [n, i, j], b [n, rows], int32 ids [i, j].", a, b,
         ids);
     def(m, "sub", ggml_sub, check_binary, "ggml_sub: a - b, b repeated to a's sizes.", a, b);

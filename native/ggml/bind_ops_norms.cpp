@@ -52,6 +52,7 @@ void add_sinks(const Tensor& a, const Tensor& sinks, ggml_op op, int slot,
                void (*add)(ggml_tensor*, ggml_tensor*), const char* name) {
     Guard guard;
     ggml_tensor* node = a.get();
+    a.context()->check_idle();  // the node changes
     ggml_tensor* values = a.context()->use(sinks);
     Call call(name);
     call.add("a", node);

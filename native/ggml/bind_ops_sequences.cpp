@@ -44,6 +44,7 @@ void check_ssm_scan(const Call& c, In s, In x, In dt, In A, In B, In C, In ids, 
     c.need(is_matrix(A) && A->ne[1] == heads && (A->ne[0] == 1 || A->ne[0] == state),
            "a must be [1 or state, heads]");
     c.value(K == 1 || A->ne[0] == 1, "n_states must be 1 unless a is [1, heads]");
+    c.value(K <= tokens, "n_states must not be more than the tokens: there are no other states");
 }
 
 // k, v and others [size, heads, tokens], state of as many values as sequences need.
@@ -95,6 +96,7 @@ void check_gated_delta_net(const Call& c, In q, In k, In v, In g, In beta, In st
            "g must be [1 or size, heads, tokens, sequences]");
     c.need(sizes_are(beta, 1, heads, tokens, sequences), "beta must be [1, heads, tokens, sequences]");
     c.need(sizes_are(state, size, size, heads, sequences), "state must be [size, size, heads, sequences]");
+    c.value(K <= tokens, "n_states must not be more than the tokens: there are no other states");
 }
 
 }  // namespace

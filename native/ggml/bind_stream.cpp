@@ -7,6 +7,22 @@ namespace py = pybind11;
 
 namespace ggmlpy {
 
+namespace {
+
+void plan_compute(GraphPlan& plan) {
+    const Busy busy(plan.graph(), Busy::With::values);
+    Interrupt interrupt;
+    {
+        const Guard guard;
+        plan.check_computable();
+        const GilRelease release;
+        if (const auto locks = interrupt.lock({plan.backend().get()})) plan.compute();
+    }
+    if (interrupt.stopped()) interrupt.raise();
+}
+
+}  // namespace
+
 void bind_stream(py::module_& m) {
     py::class_<Event, std::shared_ptr<Event>> event(m, "Event", "A point in a backend's stream of work.");
     event
@@ -41,16 +57,9 @@ void bind_stream(py::module_& m) {
     py::class_<GraphPlan, std::shared_ptr<GraphPlan>> plan(m, "GraphPlan",
                                                            "A graph prepared for computing again.");
     plan.def(
-        "compute",
-        [](GraphPlan& p) {
-            const Guard guard;
-            const Busy busy(p.graph(), Busy::With::values);
-            p.check_computable();
-            const GilRelease release;
-            const ComputeLocks locks({p.backend().get()});
-            p.compute();
-        },
-        "Run the graph; the GIL is released.");
+        "compute", plan_compute,
+        "Run the graph; the GIL is released. A signal is heard when it is done, and no `cancel`: ggml has "
+        "none for plans.");
     bind_closing(plan);
     bind_repr(plan, "GraphPlan", [](const GraphPlan& p) {
         return count_of(static_cast<std::size_t>(p.graph()->n_nodes()), "node");

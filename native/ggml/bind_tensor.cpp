@@ -104,12 +104,28 @@ py::array tensor_get(const Tensor& tensor) {
     return out;
 }
 
-void tensor_set(const Tensor& tensor, const py::array& values) {
+// What was given as an array: lists are made one, as NumPy makes them, and bytes are those of blocks.
+py::array to_array(const ggml_tensor* t, const py::object& values) {
+    if (py::isinstance<py::array>(values)) return values.cast<py::array>();
+    const auto numpy = py::module_::import("numpy");
+    const bool raw = ggml_is_quantized(t->type) || t->type == GGML_TYPE_BF16;
+    if (raw && PyObject_CheckBuffer(values.ptr()) != 0) return numpy.attr("frombuffer")(values, "uint8");
+    const py::object array = numpy.attr("asarray")(values);
+    // Python's numbers have no type of their own.
+    const bool numbers = std::string("if").find(array.cast<py::array>().dtype().kind()) != std::string::npos;
+    if (raw || !numbers || py::hasattr(values, "dtype") || PyObject_CheckBuffer(values.ptr()) != 0)
+        return array;
+    return array.attr("astype")(numpy_dtype(t), py::arg("casting") = "same_kind");
+}
+
+void tensor_set(const Tensor& tensor, const py::object& values) {
     Guard guard;
+    // NumPy may let go of the GIL: what is checked is checked after it.
+    const py::array array = py::array::ensure(to_array(tensor.allocated(), values), py::array::c_style);
+    if (!array) throw py::error_already_set();
     ggml_tensor* t = tensor.allocated();
     tensor.context()->check_host_may_write(t);
     require_contiguous(t);
-    const py::array array = py::array::ensure(values, py::array::c_style);
     check_element_type(t, array);
     if (static_cast<std::size_t>(array.nbytes()) != ggml_nbytes(t)) {
         throw py::value_error("tensor " + describe(t) + " takes " + std::to_string(ggml_nbytes(t)) +

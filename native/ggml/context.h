@@ -54,6 +54,8 @@ class Allocator {
 class Gallocr : public Allocator {
   public:
     Gallocr(ggml_backend_buffer_type_t type, std::vector<Use> uses);
+    // After a failure ggml takes its plan for good, though the memory is gone.
+    void start_anew();
     ggml_gallocr_t get() const;
     // Gives the graph's tensors memory. Throws GgmlFailure when there is not enough.
     void alloc(ggml_cgraph* graph);
@@ -72,6 +74,7 @@ class Gallocr : public Allocator {
     struct Free {
         void operator()(ggml_gallocr_t g) const { ggml_gallocr_free(g); }
     };
+    ggml_backend_buffer_type_t type_;
     std::vector<Use> uses_;
     std::unique_ptr<ggml_gallocr, Free> handle_;
     std::vector<int> output_nodes_;  // of the last graph

@@ -12,6 +12,10 @@ namespace ggmlpy {
 // Prepares for the interpreter's exit; called when a module is imported.
 void watch_interpreter_exit();
 
+// Has the interpreter begun to exit, and does a thread wait for the end of the process, with all that it has
+// locked?
+bool threads_are_parked();
+
 // While it lives this thread may wait for the GIL. Its constructor does not return, outside the main thread,
 // once the interpreter has begun to exit; the exit waits until those who came before have the GIL.
 class GilWait {

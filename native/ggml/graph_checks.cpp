@@ -77,10 +77,16 @@ void check_computable(const Graph& graph, ggml_backend_t backend) {
     }
     ggml_cgraph* g = graph.get();
     ggml_backend_dev_t device = ggml_backend_get_device(backend);
+    const bool meta = ggml_backend_is_meta(backend);
     const int n = ggml_graph_n_nodes(g);
     for (int i = 0; i < n; ++i) {
         const ggml_tensor* node = ggml_graph_node(g, i);
         check_memory(node, "node", backend);
+        // ggml takes the result for a part of the leaf, and leaves it out of what it computes.
+        if (meta && node->view_src != nullptr && node->view_src->op == GGML_OP_NONE && writes(node->op)) {
+            throw Unsupported(std::string("on a meta device ") + ggml_op_desc(node) + " cannot write into " +
+                              describe(node->view_src) + ", which the graph does not compute");
+        }
         for (const ggml_tensor* src : node->src) {
             if (src != nullptr) check_memory(src, "leaf", backend);
         }

@@ -1,9 +1,12 @@
 #include "ggml/guard.h"
 
+#include <cstring>
+
 namespace ggmlpy {
 namespace {
 
 thread_local int depth = 0;
+thread_local int allocations_throw = 0;
 thread_local std::string messages;
 ggml_abort_callback_t previous_handler = nullptr;
 void (*guard_end)() noexcept = nullptr;
@@ -11,10 +14,16 @@ void (*guard_end)() noexcept = nullptr;
 // What ggml only ever says as an assertion, and a user can do something about.
 std::string in_words(const std::string& assertion) {
     const auto has = [&](const char* part) { return assertion.find(part) != std::string::npos; };
-    if (has("mem_buffer != NULL")) return "out of memory";
+    if (has("mem_buffer != NULL") || has("bufs.back() != nullptr")) return "out of memory";
     if (has("GGML_ASSERT(obj_new)")) return "the context is full: make it larger (ggml.Context)";
     if (has("node_hash_pos != GGML_HASHSET_FULL") || has("n_nodes < cgraph->size"))
         return "the graph is full: make it with more nodes (ggml.Graph, max_nodes)";
+    if (has("ggml-backend-meta.cpp")) {
+        return "ggml cannot compute this graph in parts: the splits of its tensors do not fit together, or "
+               "an "
+               "operator of it cannot be split so (ggml: " +
+               assertion + ")";
+    }
     return "ggml: " + assertion;
 }
 
@@ -39,7 +48,15 @@ std::string Guard::log() {
     return text;
 }
 
+Guard::AllocationsThrow::AllocationsThrow() { ++allocations_throw; }
+
+Guard::AllocationsThrow::~AllocationsThrow() { --allocations_throw; }
+
 void Guard::collect(ggml_log_level level, const char* text) {
+    // How the graph allocator says it, before it goes on.
+    if (depth > 0 && allocations_throw > 0 && level == GGML_LOG_LEVEL_ERROR &&
+        std::strstr(text, "failed to allocate") != nullptr)
+        throw GgmlFailure("out of memory for the graph");
     if (level == GGML_LOG_LEVEL_DEBUG || level == GGML_LOG_LEVEL_INFO || depth == 0) return;
     if (messages.size() < 4096) messages += text;
 }

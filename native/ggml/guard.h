@@ -31,6 +31,15 @@ class Guard {
     Guard(const Guard&) = delete;
     Guard& operator=(const Guard&) = delete;
 
+    // While it lives, a buffer that ggml cannot get for a graph throws GgmlFailure at once, on this thread.
+    class AllocationsThrow {
+      public:
+        AllocationsThrow();
+        ~AllocationsThrow();
+        AllocationsThrow(const AllocationsThrow&) = delete;
+        AllocationsThrow& operator=(const AllocationsThrow&) = delete;
+    };
+
     // What ggml logged on this thread since the outermost Guard began (gguf says there what it refused).
     static std::string log();
     // Called with each message that ggml logs.

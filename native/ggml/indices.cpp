@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "ggml/buffer.h"
 #include "ggml/context.h"
 #include "ggml/guard.h"
 
@@ -152,7 +153,7 @@ class Indices {
         if (buffer == nullptr || t->data == nullptr) return {};
         const char* data = static_cast<const char*>(t->data);
         std::vector<char> copy;
-        if (!ggml_backend_buffer_is_host(buffer)) {
+        if (!is_host(buffer)) {
             copy.resize(ggml_nbytes(t));
             ggml_backend_tensor_get(t, copy.data(), 0, copy.size());
             data = copy.data();

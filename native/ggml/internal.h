@@ -4,6 +4,8 @@
 #include "ggml-backend.h"
 
 extern "C" {
+GGML_API void ggml_critical_section_start(void);
+GGML_API void ggml_critical_section_end(void);
 GGML_API ggml_backend_buffer_t ggml_backend_multi_buffer_alloc_buffer(ggml_backend_buffer_t* buffers,
                                                                       size_t n_buffers);
 GGML_API bool ggml_backend_buffer_is_multi_buffer(ggml_backend_buffer_t buffer);

@@ -1,25 +1,33 @@
 #include "ggml/interrupt.h"
 
+#include "ggml/guard.h"
+#include "ggml/process.h"
+
 namespace py = pybind11;
 
 namespace ggmlpy {
 namespace {
 constexpr std::chrono::milliseconds poll_interval{20};
-}
+const std::atomic<std::uint64_t> no_requests{0};
+}  // namespace
+
+Interrupt::Interrupt(py::object cancel) : Interrupt(std::move(cancel), no_requests) {}
 
 Interrupt::Interrupt(py::object cancel, const std::atomic<std::uint64_t>& requests)
     : cancel_(std::move(cancel)), requests_(requests) {}
 
-bool Interrupt::should_stop() noexcept {
+bool Interrupt::should_stop() {
+    if (!stopped_ && requests_.load(std::memory_order_relaxed) != seen_) stopped_ = true;
+    return asked_to_stop();
+}
+
+bool Interrupt::asked_to_stop() {
     if (stopped_) return true;
-    if (requests_.load(std::memory_order_relaxed) != seen_) {
-        stopped_ = true;
-        return true;
-    }
     const auto now = std::chrono::steady_clock::now();
     if (now < next_poll_) return false;
     next_poll_ = now + poll_interval;
-    const ggmlpy::GilAcquire acquire;
+    const long process = current_pid();
+    const GilAcquire acquire;
     try {
         if (PyErr_CheckSignals() != 0) throw py::error_already_set();
         if (!cancel_.is_none()) {
@@ -31,7 +39,19 @@ bool Interrupt::should_stop() noexcept {
         error_ = std::current_exception();
         stopped_ = true;
     }
+    if (forked_since(process)) {
+        stopped_ = true;
+        if (error_) std::rethrow_exception(error_);
+        throw GgmlFailure("this process was forked in the middle of a computation, which cannot go on here");
+    }
     return stopped_;
+}
+
+std::optional<ComputeLocks> Interrupt::lock(const std::vector<Backend*>& backends) {
+    for (;;) {
+        if (auto locks = ComputeLocks::try_for(backends, poll_interval)) return locks;
+        if (asked_to_stop()) return std::nullopt;
+    }
 }
 
 void Interrupt::raise() const {
@@ -39,13 +59,17 @@ void Interrupt::raise() const {
     throw Cancelled();
 }
 
-InterruptScope::InterruptScope(const Backend& backend, Interrupt& interrupt)
-    : cpu_(backend.is_cpu() ? backend.get() : nullptr) {
-    if (cpu_ != nullptr) ggml_backend_cpu_set_abort_callback(cpu_, Interrupt::callback, &interrupt);
+InterruptScope::InterruptScope(const std::vector<Backend*>& backends, Interrupt& interrupt) {
+    for (const Backend* backend : backends) {
+        for (ggml_backend_t cpu : backend->cpu_parts()) {
+            cpus_.push_back(cpu);
+            ggml_backend_cpu_set_abort_callback(cpu, Interrupt::callback, &interrupt);
+        }
+    }
 }
 
 InterruptScope::~InterruptScope() {
-    if (cpu_ != nullptr) ggml_backend_cpu_set_abort_callback(cpu_, nullptr, nullptr);
+    for (ggml_backend_t cpu : cpus_) ggml_backend_cpu_set_abort_callback(cpu, nullptr, nullptr);
 }
 
 }  // namespace ggmlpy

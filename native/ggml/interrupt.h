@@ -7,6 +7,8 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <optional>
+#include <vector>
 
 #include "ggml/backend.h"
 #include "ggml/gil.h"
@@ -18,10 +20,16 @@ namespace ggmlpy {
 // run on the main thread only) and asks the `cancel` object (anything with is_set(), or None).
 class Interrupt {
   public:
+    // Without requests from other threads.
+    explicit Interrupt(pybind11::object cancel = pybind11::none());
     Interrupt(pybind11::object cancel, const std::atomic<std::uint64_t>& requests);
     // Requests made so far are those up to `requests`; what comes after them stops the work.
     void begin(std::uint64_t requests) noexcept { seen_ = requests; }
-    bool should_stop() noexcept;
+    // Throws in a child that was forked by what it asked: the other threads of the work do not exist there.
+    bool should_stop();
+    // The locks of these backends, waited for without the GIL; nothing when it should stop before they are
+    // had. (Requests to stop are about what runs now, not what waits.)
+    std::optional<ComputeLocks> lock(const std::vector<Backend*>& backends);
     bool stopped() const noexcept { return stopped_; }
     // Under the GIL: raises what stopped the work, Cancelled or the signal handler's exception.
     [[noreturn]] void raise() const;
@@ -29,6 +37,7 @@ class Interrupt {
     static bool callback(void* self) { return static_cast<Interrupt*>(self)->should_stop(); }
 
   private:
+    bool asked_to_stop();
     pybind11::object cancel_;
     const std::atomic<std::uint64_t>& requests_;
     std::uint64_t seen_ = 0;
@@ -37,16 +46,17 @@ class Interrupt {
     bool stopped_ = false;
 };
 
-// Puts the interrupt's callback into a CPU backend for as long as it lives.
+// Puts the interrupt's callback into the CPU backends among these, and into those that a meta backend is made
+// of, for as long as it lives.
 class InterruptScope {
   public:
-    InterruptScope(const Backend& backend, Interrupt& interrupt);
+    InterruptScope(const std::vector<Backend*>& backends, Interrupt& interrupt);
     ~InterruptScope();
     InterruptScope(const InterruptScope&) = delete;
     InterruptScope& operator=(const InterruptScope&) = delete;
 
   private:
-    ggml_backend_t cpu_;
+    std::vector<ggml_backend_t> cpus_;
 };
 
 // Becomes ggml.Cancelled in Python, or asr.Cancelled where the computation was one of asr.

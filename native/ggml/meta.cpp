@@ -70,10 +70,15 @@ py::dict describe_tensor(const ggml_tensor* t) {
 // (axis, sizes, repeats): an axis of 0 to 3 with one size for each segment and device, segments outermost,
 // and one repeat count for each segment; or MIRRORED without sizes.
 SplitState parse_split(const ggml_tensor* t, const py::object& answer, std::size_t n_devices) {
-    const auto parts = answer.cast<std::tuple<int, std::vector<std::int64_t>, std::vector<std::uint32_t>>>();
-    const int axis = std::get<0>(parts);
-    const auto& sizes = std::get<1>(parts);
-    auto repeats = std::get<2>(parts);
+    std::int64_t axis = 0;
+    std::vector<std::int64_t> sizes;
+    std::vector<std::uint32_t> repeats;
+    try {
+        std::tie(axis, sizes, repeats) =
+            answer.cast<std::tuple<std::int64_t, std::vector<std::int64_t>, std::vector<std::uint32_t>>>();
+    } catch (const py::cast_error&) {
+        bad_split(t, "a number of it is negative or too large");
+    }
     if (axis == GGML_BACKEND_SPLIT_AXIS_MIRRORED) {
         if (!sizes.empty()) bad_split(t, "a mirrored tensor has no sizes");
         return mirrored();

@@ -26,26 +26,46 @@ void check_memory(const std::unordered_set<const ggml_tensor*>& own, const ggml_
 
 Sched::Sched(std::vector<std::shared_ptr<Backend>> backends, std::size_t graph_size, bool parallel,
              bool op_offload)
-    : backends_(std::move(backends)), graph_size_(graph_size) {
+    : backends_(std::move(backends)), graph_size_(graph_size), parallel_(parallel), op_offload_(op_offload) {
     if (backends_.empty() || backends_.size() > 16)
         throw std::invalid_argument("a scheduler takes 1 to 16 backends");
     if (!backends_.back()->is_cpu())
         throw std::invalid_argument("the last backend of a scheduler must be a CPU");
-    std::vector<ggml_backend_t> handles;
+    std::unordered_set<ggml_backend_t> handles;
     for (const auto& backend : backends_) {
-        if (std::find(handles.begin(), handles.end(), backend->get()) != handles.end()) {
-            throw std::invalid_argument("a backend is given twice");
-        }
+        if (!handles.insert(backend->get()).second) throw std::invalid_argument("a backend is given twice");
         if (backend->is_meta()) throw Unsupported("a scheduler cannot use a meta backend");
-        handles.push_back(backend->get());
     }
     check_graph_size(graph_size);
     Guard guard;
+    start_anew();
+}
+
+void Sched::start_anew() {
+    if (handle_ != nullptr) ggml_backend_sched_free(handle_);
+    handle_ = nullptr;
+    output_nodes_.clear();
+    std::vector<ggml_backend_t> handles;
+    for (const auto& backend : backends_) handles.push_back(backend->get());
     // Its table of tensors also takes those that are told about and are not in the graph, and must not fill.
-    const std::size_t table = 2 * graph_size + 64;
+    const std::size_t table = 2 * graph_size_ + 64;
     handle_ = ggml_backend_sched_new(handles.data(), nullptr, static_cast<int>(handles.size()), table,
-                                     parallel, op_offload);
+                                     parallel_, op_offload_);
     if (handle_ == nullptr) throw GgmlFailure("cannot make a scheduler");
+}
+
+template <typename Allocate>
+void Sched::allocate(Allocate&& allocate_graph) {
+    // ggml goes on with a buffer that it did not get, and takes its plan for good afterwards.
+    try {
+        const Guard::AllocationsThrow fail;
+        if (allocate_graph()) return;
+    } catch (...) {
+        start_anew();
+        throw;
+    }
+    start_anew();
+    throw GgmlFailure("out of memory for the scheduler's buffers");
 }
 
 // No context whose tensors lie in its memory is left: it would have kept it.
@@ -103,8 +123,7 @@ void Sched::reserve(Graph& graph) {
     Guard guard;
     reset();
     graph.mark_split();
-    if (!ggml_backend_sched_reserve(get(), graph.get()))
-        throw GgmlFailure("out of memory for the scheduler's buffers");
+    allocate([&] { return ggml_backend_sched_reserve(get(), graph.get()); });
 }
 
 void Sched::alloc_graph(const std::shared_ptr<Sched>& self, const std::shared_ptr<Graph>& graph) {
@@ -118,10 +137,14 @@ void Sched::alloc_graph(const std::shared_ptr<Sched>& self, const std::shared_pt
         reset();  // not otherwise: it would forget what set_tensor_backend was told about this graph
     context->forget_allocation();
     std::unordered_set<const ggml_tensor*> placed;
+    std::vector<ggml_tensor*> missing;
     std::unordered_set<const ggml_tensor*> own;
     for (ggml_tensor* t = ggml_get_first_tensor(context->get()); t != nullptr;
          t = ggml_get_next_tensor(context->get(), t)) {
-        if (t->data == nullptr) placed.insert(t);
+        if (t->data == nullptr) {
+            placed.insert(t);
+            missing.push_back(t);
+        }
         own.insert(t);
     }
     for (int i = 0; i < graph->n_nodes(); ++i) {
@@ -130,8 +153,27 @@ void Sched::alloc_graph(const std::shared_ptr<Sched>& self, const std::shared_pt
         for (const ggml_tensor* src : node->src) check_memory(own, src);
     }
     graph->mark_split();
-    if (!ggml_backend_sched_alloc_graph(get(), graph->get()))
-        throw GgmlFailure("out of memory for the graph");
+    // For a graph of the same nodes ggml takes over the last one's plan, in which an output that is new may
+    // share its memory.
+    std::vector<int> outputs;
+    for (int i = 0; i < graph->n_nodes(); ++i) {
+        if ((ggml_graph_node(graph->get(), i)->flags & GGML_TENSOR_FLAG_OUTPUT) != 0) outputs.push_back(i);
+    }
+    if (!output_nodes_.empty() && outputs != output_nodes_) {
+        start_anew();
+        for (const auto& [tensor, backend] : assigned_)
+            ggml_backend_sched_set_tensor_backend(get(), tensor, backend->get());
+    }
+    try {
+        allocate([&] { return ggml_backend_sched_alloc_graph(get(), graph->get()); });
+    } catch (...) {
+        for (ggml_tensor* t : missing) {
+            t->data = nullptr;
+            t->buffer = nullptr;
+        }
+        throw;
+    }
+    output_nodes_ = std::move(outputs);
     context->set_allocator(self, std::move(placed));
     graph_ = graph;
     context_ = context;
@@ -149,12 +191,9 @@ void Sched::check_computable(const std::shared_ptr<Graph>& graph) const {
     check_writes(*graph);
 }
 
-void Sched::compute(const Graph& graph) {
+ggml_status Sched::compute(const Graph& graph) {
     check_indices(graph);
-    const ggml_status status = ggml_backend_sched_graph_compute(get(), graph.get());
-    if (status != GGML_STATUS_SUCCESS) {
-        throw GgmlFailure(std::string("compute failed: ") + ggml_status_to_string(status));
-    }
+    return ggml_backend_sched_graph_compute(get(), graph.get());
 }
 
 void Sched::synchronize() { ggml_backend_sched_synchronize(get()); }
@@ -176,7 +215,7 @@ void Sched::set_tensor_backend(const Tensor& tensor, const Backend& backend) {
     check_member(backend);
     Guard guard;
     if (has_graph_) reset();  // what is told is about the next graph
-    assigned_.insert(tensor.get());
+    assigned_[tensor.get()] = &backend;
     if (assigned_.size() > graph_size_) {
         assigned_.erase(tensor.get());
         throw GgmlFailure("more tensors are told about than the scheduler was made for: " +

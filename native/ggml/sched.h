@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -28,7 +29,7 @@ class Sched : public Allocator {
     // Throws GgmlFailure unless the graph has memory and can be computed.
     void check_computable(const std::shared_ptr<Graph>& graph) const;
     // These two with the locks of the backends held; they need no GIL.
-    void compute(const Graph& graph);
+    ggml_status compute(const Graph& graph);
     void synchronize();
     void reset();
     void set_tensor_backend(const Tensor& tensor, const Backend& backend);
@@ -48,13 +49,19 @@ class Sched : public Allocator {
     std::vector<std::shared_ptr<Backend>> backends_;
     ggml_backend_sched_t handle_ = nullptr;
     std::size_t graph_size_;
+    bool parallel_, op_offload_;
+    std::vector<int> output_nodes_;  // of the last graph
     void forget_graph();
+    void start_anew();
+    // Runs what allocates; where that fails it begins anew and throws GgmlFailure.
+    template <typename Allocate>
+    void allocate(Allocate&& allocate_graph);
     // The one that has memory now. Its context keeps this scheduler, so this must not keep the graph.
     std::weak_ptr<Graph> graph_;
     std::weak_ptr<Context> context_;
     bool has_graph_ = false;
-    std::unordered_set<const ggml_tensor*> tensors_;   // of that graph, its leaves included
-    std::unordered_set<const ggml_tensor*> assigned_;  // that set_tensor_backend was told about
+    std::unordered_set<const ggml_tensor*> tensors_;             // of that graph, its leaves included
+    std::unordered_map<ggml_tensor*, const Backend*> assigned_;  // what set_tensor_backend was told
 };
 
 }  // namespace ggmlpy
