@@ -263,7 +263,8 @@ class GgufTensorInfo:
 class Sched(_Closing):
     """Computes a graph over several backends, the last of them a CPU (``ggml_backend_sched_t``).
 
-    A graph is rewritten by it: after another allocation or ``reset`` it has to be built anew.
+    A graph is rewritten by it: after another allocation or ``reset`` it has to be built anew. Its memory is
+    used again within a graph: all inputs have to be set before each ``compute``.
     """
 
     def __init__(
@@ -278,7 +279,10 @@ class Sched(_Closing):
     def compute(self, graph: Graph, cancel: object = None) -> None: ...
     def synchronize(self) -> None: ...
     def reset(self) -> None: ...
-    def set_tensor_backend(self, tensor: Tensor, backend: Backend) -> None: ...
+    def set_tensor_backend(self, tensor: Tensor, backend: Backend) -> None:
+        """A wish about the next graph: ggml moves a node to an earlier backend of the list that uses the same
+        memory, so that between two CPU backends it has no effect.
+        """
     def tensor_backend(self, tensor: Tensor) -> Backend | None: ...
     @property
     def n_splits(self) -> int: ...
@@ -355,7 +359,11 @@ def register(registry: Registry) -> None: ...
 def register_device(device: Device) -> None: ...
 def meta_device(
     devices: list[Device], split_fn: Callable[[dict[str, Any], int], tuple[int, list[int], list[int]]]
-) -> Device: ...
+) -> Device:
+    """Internal. The public one is :func:`ggml.meta_device` (``ggml/meta.py``), whose split function takes a
+    :class:`ggml.SplitInfo` and returns a :class:`ggml.Split` or ``SplitAxis.MIRRORED``.
+    """
+
 def alloc_ctx_tensors(context: Context, where: Backend | BufferType) -> Buffer:
     """Memory for every tensor of a context that has none; the context keeps it."""
 

@@ -16,7 +16,9 @@ from pathlib import Path
 import pytest
 
 MODULE = os.environ.get("GGML_TEST_CPU_MODULE", "")
-needs_module = pytest.mark.skipif(not MODULE, reason="GGML_TEST_CPU_MODULE names no loadable CPU module")
+needs_module = pytest.mark.skipif(
+    not MODULE, reason="GGML_TEST_CPU_MODULE is not set: scripts/build_ggml_modules.py builds a module"
+)
 
 # What the programs below begin with.
 PRELUDE = '''
