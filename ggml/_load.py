@@ -6,7 +6,6 @@ import importlib
 import os
 import sys
 
-from ggml import _cpu
 from ggml.errors import UnsupportedProcessorError
 
 
@@ -17,6 +16,8 @@ def prepare() -> None:
     """
     if _in_sub_interpreter():
         raise ImportError("ggml can be used in Python's main interpreter only")
+    from ggml import _cpu
+
     missing = [] if os.environ.get("GGML_ALLOW_ANY_CPU") == "1" else _cpu.missing()
     if missing:
         raise UnsupportedProcessorError(

@@ -54,8 +54,6 @@ class Allocator {
 class Gallocr : public Allocator {
   public:
     Gallocr(ggml_backend_buffer_type_t type, std::vector<Use> uses);
-    // After a failure ggml takes its plan for good, though the memory is gone.
-    void start_anew();
     ggml_gallocr_t get() const;
     // Gives the graph's tensors memory. Throws GgmlFailure when there is not enough.
     void alloc(ggml_cgraph* graph);
@@ -71,6 +69,10 @@ class Gallocr : public Allocator {
 
   private:
     class Working;
+    // Runs what allocates. Where that fails it begins anew and throws GgmlFailure.
+    template <typename Action>
+    void run(Action&& action);
+    void start_anew();
     struct Free {
         void operator()(ggml_gallocr_t g) const { ggml_gallocr_free(g); }
     };

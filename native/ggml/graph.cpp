@@ -49,29 +49,6 @@ void Graph::expand(const Tensor& result) {
     ggml_build_forward_expand(get(), context_->use(result));
 }
 
-namespace {
-
-[[noreturn]] void throw_out_of_memory() {
-    throw GgmlFailure("cannot allocate the graph's tensors: out of memory");
-}
-
-// Has the allocator begin anew unless it comes to `done()`.
-class UnlessDone {
-  public:
-    explicit UnlessDone(Gallocr& gallocr) : gallocr_(&gallocr) {}
-    ~UnlessDone() {
-        if (gallocr_ != nullptr) gallocr_->start_anew();
-    }
-    UnlessDone(const UnlessDone&) = delete;
-    UnlessDone& operator=(const UnlessDone&) = delete;
-    void done() { gallocr_ = nullptr; }
-
-  private:
-    Gallocr* gallocr_;
-};
-
-}  // namespace
-
 Gallocr::Gallocr(ggml_backend_buffer_type_t type, std::vector<Use> uses)
     : type_(type), uses_(std::move(uses)), handle_(ggml_gallocr_new(type)) {
     if (!handle_) throw GgmlFailure("cannot create a graph allocator");
@@ -80,6 +57,27 @@ Gallocr::Gallocr(ggml_backend_buffer_type_t type, std::vector<Use> uses)
 ggml_gallocr_t Gallocr::get() const {
     if (!handle_) throw GgmlFailure("this graph allocator was closed");
     return handle_.get();
+}
+
+// After a failure ggml takes its plan for good, though the memory is gone: it begins anew.
+template <typename Action>
+void Gallocr::run(Action&& action) {
+    try {
+        if (action()) return;
+    } catch (...) {
+        // It was stopped in the middle of replacing a buffer, and would free the old one again.
+        (void)handle_.release();
+        start_anew();
+        throw;
+    }
+    start_anew();
+    throw OutOfMemory();
+}
+
+void Gallocr::start_anew() {
+    advance();
+    output_nodes_.clear();
+    handle_.reset(ggml_gallocr_new(type_));
 }
 
 class Gallocr::Working {
@@ -102,11 +100,11 @@ void Gallocr::alloc(ggml_cgraph* graph) {
         if ((ggml_graph_node(graph, i)->flags & GGML_TENSOR_FLAG_OUTPUT) != 0) outputs.push_back(i);
     }
     const Working working(*this);
-    UnlessDone failed(*this);
-    if (outputs != output_nodes_ && !ggml_gallocr_reserve(get(), graph)) throw_out_of_memory();
+    run([&] {
+        return (outputs == output_nodes_ || ggml_gallocr_reserve(get(), graph)) &&
+               ggml_gallocr_alloc_graph(get(), graph);
+    });
     output_nodes_ = std::move(outputs);
-    if (!ggml_gallocr_alloc_graph(get(), graph)) throw_out_of_memory();
-    failed.done();
     // A part of a meta device whose slice is empty scales what lies in its memory by 0 instead of clearing
     // it, and what lies there at first may be a NaN.
     for (int i = 0; i < ggml_graph_n_nodes(graph); ++i) {
@@ -122,15 +120,7 @@ void Gallocr::alloc(ggml_cgraph* graph) {
 
 void Gallocr::reserve(ggml_cgraph* graph) {
     const Working working(*this);
-    UnlessDone failed(*this);
-    if (!ggml_gallocr_reserve(get(), graph)) throw_out_of_memory();
-    failed.done();
-}
-
-void Gallocr::start_anew() {
-    advance();
-    output_nodes_.clear();
-    handle_.reset(ggml_gallocr_new(type_));
+    run([&] { return ggml_gallocr_reserve(get(), graph); });
 }
 
 std::size_t Gallocr::buffer_size() const { return ggml_gallocr_get_buffer_size(get(), 0); }

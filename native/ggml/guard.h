@@ -18,6 +18,12 @@ class Unsupported : public GgmlFailure {
     using GgmlFailure::GgmlFailure;
 };
 
+// ggml's graph allocator did not get a buffer, and is in order otherwise.
+class OutOfMemory : public GgmlFailure {
+  public:
+    OutOfMemory() : GgmlFailure("out of memory for the graph's tensors") {}
+};
+
 // While a Guard lives on this thread, an assertion that fails inside ggml on this thread throws GgmlFailure.
 // It cannot help on ggml's worker threads, nor against a wild pointer: those are closed off by checks made
 // before ggml is called.
@@ -31,7 +37,7 @@ class Guard {
     Guard(const Guard&) = delete;
     Guard& operator=(const Guard&) = delete;
 
-    // While it lives, a buffer that ggml cannot get for a graph throws GgmlFailure at once, on this thread.
+    // While it lives, a buffer that ggml cannot get for a graph throws OutOfMemory at once, on this thread.
     class AllocationsThrow {
       public:
         AllocationsThrow();

@@ -60,12 +60,16 @@ void Sched::allocate(Allocate&& allocate_graph) {
     try {
         const Guard::AllocationsThrow fail;
         if (allocate_graph()) return;
+    } catch (const OutOfMemory&) {
+        start_anew();
+        throw;
     } catch (...) {
+        handle_ = nullptr;  // stopped anywhere, it may not be in an order to be freed
         start_anew();
         throw;
     }
     start_anew();
-    throw GgmlFailure("out of memory for the scheduler's buffers");
+    throw OutOfMemory();
 }
 
 // No context whose tensors lie in its memory is left: it would have kept it.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -208,3 +210,57 @@ def test_the_writer_keeps_a_tensor_alive(path: Path) -> None:
     file = read(path)
     file.map_tensors()
     assert file.tensors()["t"].get().tolist() == [1, 2, 3]
+
+
+def test_tensors_are_added_by_several_threads(tmp_path: Path) -> None:
+    writer = ggml.GgufWriter()
+
+    def add(thread: int) -> None:
+        for i in range(300):
+            writer.add_array(f"{thread}.{i}", np.full(8, 1000 * thread + i, np.int32))
+
+    switch = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=add, args=(thread,)) for thread in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(switch)
+    writer.write(tmp_path / "x.gguf")
+    file = read(tmp_path / "x.gguf")
+    file.map_tensors()
+    assert len(file.tensors()) == 900
+    for name, tensor in file.tensors().items():
+        thread, i = map(int, name.split("."))
+        assert (tensor.get() == 1000 * thread + i).all()
+
+
+def test_a_data_function_that_adds_a_tensor(tmp_path: Path) -> None:
+    writer = ggml.GgufWriter()
+
+    def data() -> list[bytes]:
+        writer.add_array("y", np.zeros(8, np.float32))
+        return [bytes(32)]
+
+    writer.add_bytes("x", Type.F32, [8], data)
+    with pytest.raises(ggml.GgmlError, match="a data function cannot add"):
+        writer.write(tmp_path / "x.gguf")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_addition_that_was_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = ggml.GgufWriter()
+    writer.add_array("x", np.zeros(8, np.float32))
+
+    class Interrupted(list):  # type: ignore[type-arg]
+        def append(self, item: object) -> None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(writer, "_tensors", Interrupted())
+    with pytest.raises(KeyboardInterrupt):
+        writer.add_array("y", np.zeros(8, np.float32))
+    with pytest.raises(ggml.GgmlError, match="adding tensor 'y' was interrupted"):
+        writer.write(tmp_path / "x.gguf")

@@ -119,6 +119,47 @@ def test_allocator_does_not_place_what_another_context_owns() -> None:
         ggml.Gallocr(backend).alloc_graph(graph)
 
 
+@pytest.mark.parametrize("how", ["gallocr", "sched"])
+def test_outputs_of_a_second_graph_of_the_same_nodes(how: str) -> None:
+    """ggml takes over the plan of the graph before, in which other results shared memory."""
+    backend = ggml.Backend()
+    sched, allocator = ggml.Sched([backend]), ggml.Gallocr(backend)
+    for kept in (None, 1, None, 3):
+        ctx = context()
+        x = y = new(ctx, 256)
+        results = []
+        for _ in range(6):
+            y = ggml.scale(ctx, ggml.cont(ctx, y), 2.0)
+            results.append(y)
+        y.set_output()
+        if kept is not None:
+            results[kept].set_output()
+        graph = graph_of(ctx, y)
+        (sched if how == "sched" else allocator).alloc_graph(graph)
+        x.set(np.ones(256, np.float32))
+        (sched if how == "sched" else backend).compute(graph)
+        assert (y.get() == 64).all()
+        if kept is not None:
+            assert (results[kept].get() == 2.0 ** (kept + 1)).all()
+
+
+@pytest.mark.parametrize("how", ["gallocr", "sched"])
+def test_add_id_does_not_write_over_the_rows_that_it_reads(how: str) -> None:
+    backend, ctx = ggml.Backend(), context()
+    rng = np.random.default_rng(0)
+    a, b, ids = new(ctx, 8, 6), new(ctx, 8, 6), ctx.new_tensor(Type.I32, [6])
+    y = ggml.add(ctx, ggml.add_id(ctx, a, ggml.scale(ctx, b, 1.0), ids), a)
+    graph = graph_of(ctx, y)
+    memory = ggml.Sched([backend]) if how == "sched" else ggml.Gallocr(backend)
+    memory.alloc_graph(graph)
+    left, right = (rng.standard_normal((6, 8)).astype(np.float32) for _ in range(2))
+    order = np.array([5, 0, 1, 2, 3, 4], np.int32)
+    for tensor, values in ((a, left), (b, right), (ids, order)):
+        tensor.set(values)
+    (memory if isinstance(memory, ggml.Sched) else backend).compute(graph)
+    assert np.allclose(y.get(), 2 * left + right[order], atol=1e-5)
+
+
 def test_tensor_copy() -> None:
     ctx = context()
     a, b, c = new(ctx, 4), new(ctx, 4), new(ctx, 2, 2)

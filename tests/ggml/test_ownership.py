@@ -120,6 +120,55 @@ def test_random_order(seed: int) -> None:
     assert int(run(str(SCRIPT), str(seed), "800")) > 200
 
 
+AT_EXIT = """
+import atexit, threading, time
+
+def close():
+    try:
+        backend.close()
+    except Exception as error:  # ggml's own classes may be gone
+        assert "exiting in the middle of a computation" in str(error), error
+
+atexit.register(close)  # before ggml registers its own, so after it
+import ggml
+
+backend, ctx = ggml.Backend(), ggml.Context(1 << 20)
+y = x = ctx.new_tensor(ggml.Type.F32, [1024, 1024])
+for _ in range(100):
+    y = ggml.mul_mat(ctx, x, y)
+graph = ggml.Graph(ctx, 512)
+graph.expand(y)
+ggml.alloc_ctx_tensors(ctx, backend).clear()
+def work():
+    while True:
+        backend.compute(graph)
+threading.Thread(target=work, daemon=True).start()
+time.sleep(0.2)
+"""
+
+
+def test_a_backend_closed_at_exit_while_a_daemon_thread_computes() -> None:
+    run("-c", AT_EXIT)
+
+
+@pytest.mark.skipif(sys.version_info[:2] not in ((3, 11), (3, 12)), reason="needs Python's test module")
+def test_a_sub_interpreter_is_refused() -> None:
+    code = """
+import _xxsubinterpreters as interpreters, sys
+one = interpreters.create()
+interpreters.run_string(one, '''
+import sys
+sys.path = {path!r}
+try:
+    import ggml
+except ImportError as error:
+    print(error)
+'''.format(path=sys.path))
+interpreters.destroy(one)
+"""
+    assert "main interpreter only" in run("-c", code)
+
+
 DROPPED = """
 import gc, sys
 from pathlib import Path

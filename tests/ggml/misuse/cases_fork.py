@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable
 
-from harness import case, doubling, meanwhile, slow_graph
+import numpy as np
+from harness import case, context, doubling, meanwhile, slow_graph
 
 import ggml
 from ggml import GgmlError
@@ -79,3 +81,46 @@ def scheduler_in_a_forked_child() -> None:
 def new_backend_in_a_forked_child() -> None:
     d = doubling()
     in_child(lambda: ggml.Backend().compute(d.graph))
+
+
+@case(match="forked in the middle of a computation")
+def fork_from_within_a_computation() -> None:
+    backend, _, graph, _ = slow_graph()
+    asked: list[int] = []
+
+    class Cancel:
+        def is_set(self) -> bool:
+            asked.append(1)
+            if len(asked) == 2:
+                in_child_later()
+            return len(asked) > 3
+
+    reading, writing = os.pipe()
+    parent = os.getpid()
+
+    def in_child_later() -> None:
+        os.fork()
+
+    try:
+        backend.compute(graph, Cancel())
+    except GgmlError as error:
+        if os.getpid() != parent:
+            os.write(writing, str(error).encode())
+            os._exit(0)
+    os.close(writing)
+    os.wait()
+    with os.fdopen(reading, "rb") as pipe:
+        raise InChild(pipe.read().decode())
+
+
+@case(match="nothing was raised")
+def fork_while_ggml_makes_a_table() -> None:
+    # ggml's tables of IQ types are made under a lock of its own.
+    rows = np.zeros((1, 256), np.float32)
+    ones = np.ones(256, np.float32)
+    thread = threading.Thread(target=ggml.quantize, args=(rows, ggml.Type.IQ2_XS, ones))
+    thread.start()
+    try:
+        in_child(lambda: context(4096))
+    finally:
+        thread.join()

@@ -290,3 +290,77 @@ def sched_over_memory_of_a_meta_device() -> None:
     x = on_meta(SplitAxis.MIRRORED)
     ctx = context()
     ggml.Sched([ggml.Backend()]).compute(graph_of(ctx, ggml.relu(ctx, x)))
+
+
+@case(UnsupportedError, match="this context has operators")
+def operators_given_memory_with_the_weights_of_a_meta_device() -> None:
+    backend = ggml.Backend(ggml.meta_device([CPU, CPU], mirrored))
+    ctx = context()
+    y = ggml.relu(ctx, f32(ctx, 4))
+    try:
+        ggml.alloc_ctx_tensors(ctx, backend)
+    finally:
+        assert not y.is_allocated
+
+
+@case(match="no row 9")
+def index_out_of_range_on_a_meta_device() -> None:
+    backend = ggml.Backend(ggml.meta_device([CPU, CPU], mirrored))
+    ctx = context()
+    table, ids = f32(ctx, 8, 4), ctx.new_tensor(Type.I32, [2])
+    graph = graph_of(ctx, ggml.get_rows(ctx, table, ids))
+    ggml.Gallocr(backend).alloc_graph(graph)
+    ids.set(np.array([0, 3], np.int32))
+    backend.compute(graph)
+    ids.set(np.array([0, 9], np.int32))
+    backend.compute(graph)
+
+
+IN_PLACE: dict[str, Callable[[ggml.Context, ggml.Tensor, ggml.Tensor], ggml.Tensor]] = {
+    "scale": lambda ctx, x, y: ggml.scale_inplace(ctx, x, 2.0),
+    "clamp": lambda ctx, x, y: ggml.clamp(ctx, x, -1, 1),
+    "cpy": lambda ctx, x, y: ggml.cpy(ctx, y, x),
+    "dup": lambda ctx, x, y: ggml.dup_inplace(ctx, x),
+}
+
+
+def written_in_place(name: str) -> None:
+    backend = ggml.Backend(ggml.meta_device([CPU, CPU], mirrored))
+    ctx = context()
+    x, y = f32(ctx, 8, 4), f32(ctx, 8, 4)
+    graph = graph_of(ctx, ggml.add(ctx, IN_PLACE[name](ctx, x, y), y))
+    ggml.Gallocr(backend).alloc_graph(graph)
+    backend.compute(graph)
+
+
+for key, _ in IN_PLACE.items():
+    case(UnsupportedError, match="cannot write into", name=f"leaf_of_a_meta_device_{key}")(
+        lambda name=key: written_in_place(name)
+    )
+
+
+@case(ggml.Cancelled)
+def cancelled_on_a_meta_device() -> None:
+    backend = ggml.Backend(ggml.meta_device([CPU, CPU], mirrored))
+    ctx = context()
+    y = a = f32(ctx, 256, 256)
+    for _ in range(40):
+        y = ggml.mul_mat(ctx, a, y)
+    graph = graph_of(ctx, y)
+    ggml.Gallocr(backend).alloc_graph(graph)
+
+    class Cancel:
+        def is_set(self) -> bool:
+            return True
+
+    backend.compute(graph, Cancel())
+
+
+@case(ValueError, match="negative or too large")
+def split_axis_beyond_64_bits() -> None:
+    on_meta(Split(1 << 70, [4, 4]))
+
+
+@case(ValueError, match="is not 0 to 3")
+def split_axis_beyond_32_bits() -> None:
+    on_meta(Split(1 << 40, [4, 4]))

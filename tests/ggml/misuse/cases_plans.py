@@ -27,7 +27,7 @@ def plan_on_a_meta_device() -> None:
     meta = ggml.Backend(ggml.meta_device([cpu, cpu], lambda info, n: ggml.SplitAxis.MIRRORED))
     ctx = context()
     graph = graph_of(ctx, ggml.relu(ctx, f32(ctx, 4)))
-    ggml.alloc_ctx_tensors(ctx, meta)
+    ggml.Gallocr(meta).alloc_graph(graph)
     meta.plan(graph)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
-from harness import case, context, f32, graph_of
+from harness import case, context, doubling, f32, graph_of, meanwhile, slow_graph
 
 import ggml
 from ggml import GgmlError, SplitAxis, SplitInfo, Type
@@ -267,3 +269,129 @@ def operators_made_while_another_thread_computes() -> None:
     allocator.alloc_graph(graph_of(small, ggml.relu(small, w)))
     with contextlib.suppress(ZeroDivisionError):
         backend.compute(graph)
+
+
+@case(match="computing on this thread")
+def shared_threads_used_from_within_a_computation() -> None:
+    backend, _, graph, _ = slow_graph()
+    pool = ggml.Threadpool(2)
+    other = doubling()
+    for user in (backend, other.backend):
+        user.set_threadpool(pool)
+
+    class Cancel:
+        def is_set(self) -> bool:
+            other.backend.compute(other.graph)
+            return False
+
+    backend.compute(graph, Cancel())
+
+
+@case(match="it cannot wait for the other")
+def two_computations_that_wait_for_each_other() -> None:
+    both = threading.Barrier(2)
+    errors: list[BaseException] = []
+    works = [slow_graph(), slow_graph()]
+
+    def compute(index: int) -> None:
+        backend, other = works[index][0], works[1 - index][0]
+
+        class Cancel:
+            asked = 0
+
+            def is_set(self) -> bool:
+                self.asked += 1
+                if self.asked == 1:
+                    both.wait(20)
+                    other.synchronize()
+                return True
+
+        try:
+            backend.compute(works[index][2], Cancel())
+        except (ggml.Cancelled, GgmlError) as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=compute, args=(index,)) for index in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    raise next(error for error in errors if not isinstance(error, ggml.Cancelled))
+
+
+@case(ggml.Cancelled)
+def cancelled_while_it_waits() -> None:
+    backend, _, graph, _ = slow_graph()
+    other = doubling()
+    other_graph = other.graph
+    stop = threading.Event()
+    stop.set()
+    meanwhile(backend, graph, lambda: backend.compute(other_graph, stop))
+
+
+@case(match="being computed")
+def sinks_added_while_it_is_computed() -> None:
+    backend = ggml.Backend()
+    ctx, sinks = context(), context()
+    scores = ggml.soft_max_ext(ctx, f32(ctx, 64, 64, 4), None, 1.0, 0.0)
+    values = f32(sinks, 4)
+    y = scores
+    for _ in range(50):
+        y = ggml.soft_max(ctx, y)
+    graph = graph_of(ctx, y)
+    ggml.alloc_ctx_tensors(ctx, backend)
+    ggml.alloc_ctx_tensors(sinks, backend)
+
+    class Cancel:
+        def is_set(self) -> bool:
+            ggml.soft_max_add_sinks(scores, values)
+            return False
+
+    backend.compute(graph, Cancel())
+
+
+@case(match="no memory|reset or closed")
+def context_closed_while_numpy_converts_what_is_set() -> None:
+    ctx = context()
+    x = f32(ctx, 2048, 1024)
+    ggml.alloc_ctx_tensors(ctx, ggml.Backend())
+    values = np.ones((2048, 1024), np.float32).T  # to be copied, which NumPy does without the GIL
+    thread = threading.Timer(0.002, ctx.close)
+    thread.start()
+    for _ in range(200):
+        x.set(values)
+
+
+@case(match="in use")
+def buffer_closed_while_a_writer_reads_it() -> None:
+    ctx = context()
+    x = f32(ctx, 1 << 24)
+    buffer = ggml.alloc_ctx_tensors(ctx, ggml.Backend())
+    writer = ggml.GgufWriter()
+    writer.add_tensor(x, "x")
+    done = threading.Event()
+    refused: list[GgmlError] = []
+
+    def close() -> None:
+        while not done.is_set() and not refused:
+            if writing.is_set():
+                try:
+                    buffer.close()
+                    return
+                except GgmlError as error:
+                    refused.append(error)
+
+    writing = threading.Event()
+    thread = threading.Thread(target=close)
+    thread.start()
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(20):
+            writing.set()
+            try:
+                writer.write(Path(folder) / "x.gguf")
+            except GgmlError as error:  # closed between two parts
+                refused.append(GgmlError(f"in use, or {error}"))
+                break
+    done.set()
+    thread.join()
+    raise refused[0]
