@@ -4,13 +4,27 @@
 #include <new>
 #include <stdexcept>
 
+#if defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
 namespace asr {
 
 // Each is there when the kernels were compiled for the set.
+namespace avx512vnni {
+extern const Kernels kernels;
+}
 namespace avx512 {
 extern const Kernels kernels;
 }
+namespace avxvnni {
+extern const Kernels kernels;
+}
 namespace avx2 {
+extern const Kernels kernels;
+}
+namespace neondot {
 extern const Kernels kernels;
 }
 namespace neon {
@@ -22,18 +36,41 @@ extern const Kernels kernels;
 
 namespace {
 
+#if defined(ASR_HAS_NEONDOT)
+bool has_dot_products() {
+#if defined(__linux__)
+    return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+#elif defined(__APPLE__)
+    return true;  // every processor of Apple's that macOS runs on has them
+#else
+    return false;
+#endif
+}
+#endif
+
 std::vector<const Kernels*> find_sets() {
     std::vector<const Kernels*> sets;
 #if defined(ASR_HAS_AVX512)
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
+#if defined(ASR_HAS_AVX512VNNI)
+        if (__builtin_cpu_supports("avx512vnni")) sets.push_back(&avx512vnni::kernels);
+#endif
         sets.push_back(&avx512::kernels);
     }
 #endif
 #if defined(ASR_HAS_AVX2)
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) sets.push_back(&avx2::kernels);
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+#if defined(ASR_HAS_AVXVNNI)
+        if (__builtin_cpu_supports("avxvnni")) sets.push_back(&avxvnni::kernels);
+#endif
+        sets.push_back(&avx2::kernels);
+    }
 #endif
 #if defined(ASR_HAS_NEON)
+#if defined(ASR_HAS_NEONDOT)
+    if (has_dot_products()) sets.push_back(&neondot::kernels);
+#endif
     sets.push_back(&neon::kernels);
 #endif
     sets.push_back(&reference::kernels);

@@ -27,6 +27,13 @@ inline constexpr int kWidth = 4;
 inline constexpr int kRegisters = 32;  // NEON
 #endif
 
+// Whether there are instructions for products of bytes (dot.h).
+#if defined(__AVX512VNNI__) || defined(__AVXVNNI__) || defined(__ARM_FEATURE_DOTPROD)
+inline constexpr bool kHasDot = true;
+#else
+inline constexpr bool kHasDot = false;
+#endif
+
 typedef float Vector __attribute__((vector_size(kWidth * 4)));
 typedef std::int32_t Integers __attribute__((vector_size(kWidth * 4)));
 typedef float Four __attribute__((vector_size(16)));
@@ -51,6 +58,7 @@ inline Vector load_some(const float* from, int n) {
     return v;
 }
 inline void store_some(float* to, Vector v, int n) {
+    if (n == kWidth) return store(to, v);
     std::memcpy(to, &v, static_cast<std::size_t>(n) * sizeof(float));
 }
 // n floats in vectors, the last of them perhaps in part: body(first, how many).

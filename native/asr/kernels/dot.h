@@ -1,0 +1,148 @@
+// Products of bytes: vectors of int32 sums of four products each, where the processor has an instruction
+// for them (AVX-512 VNNI, AVX-VNNI, the dot products of ARMv8.2).
+#pragma once
+
+#include "asr/kernels/simd.h"
+
+namespace asr::ASR_SET {
+
+static_assert(kHasDot, "these kernels need an instruction set with products of bytes");
+
+// On x86 one side of the product is unsigned: values of frames are stored with this added.
+#if defined(__AVX__)
+inline constexpr std::uint8_t kOffset = 128;
+#else
+inline constexpr std::uint8_t kOffset = 0;
+#endif
+
+inline Integers load(const std::int32_t* from) {
+    Integers v;
+    std::memcpy(&v, from, sizeof(v));
+    return v;
+}
+inline void store(std::int32_t* to, Integers v) { std::memcpy(to, &v, sizeof(v)); }
+inline Integers bits(Vector v) {
+    Integers out;
+    std::memcpy(&out, &v, sizeof(out));
+    return out;
+}
+
+// The same four bytes in every lane.
+inline Integers broadcast4(const std::uint8_t* from) {
+    std::int32_t four;
+    std::memcpy(&four, from, sizeof(four));
+    return Integers{} + four;
+}
+
+// 16 bytes of every fourth row of kWidth, from `rows[0]` on, `offset` into each.
+inline Integers load_rows(const char* const rows[], std::int64_t offset) {
+    const auto row = [&](int i) {
+        Four v;
+        std::memcpy(&v, rows[4 * i] + offset, sizeof(v));
+        return v;
+    };
+#if defined(__AVX512F__)
+    __m512 v = _mm512_zextps128_ps512(row(0));
+    v = _mm512_maskz_insertf32x4(0xFFFF, v, row(1), 1);
+    v = _mm512_maskz_insertf32x4(0xFFFF, v, row(2), 2);
+    return reinterpret_cast<Integers>(_mm512_maskz_insertf32x4(0xFFFF, v, row(3), 3));
+#elif defined(__AVX__)
+    return reinterpret_cast<Integers>(_mm256_insertf128_ps(_mm256_castps128_ps256(row(0)), row(1), 1));
+#else
+    return reinterpret_cast<Integers>(row(0));
+#endif
+}
+
+// Within each 128 bits, columns become rows: four rows of four lanes.
+inline void transpose(Integers& a, Integers& b, Integers& c, Integers& d) {
+#if defined(__AVX512F__)
+    const auto low = [](Integers x, Integers y) {
+        return _mm512_maskz_unpacklo_epi32(0xFFFF, reinterpret_cast<__m512i>(x), reinterpret_cast<__m512i>(y));
+    };
+    const auto high = [](Integers x, Integers y) {
+        return _mm512_maskz_unpackhi_epi32(0xFFFF, reinterpret_cast<__m512i>(x), reinterpret_cast<__m512i>(y));
+    };
+    const __m512i ab_low = low(a, b), ab_high = high(a, b), cd_low = low(c, d), cd_high = high(c, d);
+    a = reinterpret_cast<Integers>(_mm512_maskz_unpacklo_epi64(0xFF, ab_low, cd_low));
+    b = reinterpret_cast<Integers>(_mm512_maskz_unpackhi_epi64(0xFF, ab_low, cd_low));
+    c = reinterpret_cast<Integers>(_mm512_maskz_unpacklo_epi64(0xFF, ab_high, cd_high));
+    d = reinterpret_cast<Integers>(_mm512_maskz_unpackhi_epi64(0xFF, ab_high, cd_high));
+#elif defined(__AVX__)
+    const auto low = [](Integers x, Integers y) {
+        return _mm256_unpacklo_epi32(reinterpret_cast<__m256i>(x), reinterpret_cast<__m256i>(y));
+    };
+    const auto high = [](Integers x, Integers y) {
+        return _mm256_unpackhi_epi32(reinterpret_cast<__m256i>(x), reinterpret_cast<__m256i>(y));
+    };
+    const __m256i ab_low = low(a, b), ab_high = high(a, b), cd_low = low(c, d), cd_high = high(c, d);
+    a = reinterpret_cast<Integers>(_mm256_unpacklo_epi64(ab_low, cd_low));
+    b = reinterpret_cast<Integers>(_mm256_unpackhi_epi64(ab_low, cd_low));
+    c = reinterpret_cast<Integers>(_mm256_unpacklo_epi64(ab_high, cd_high));
+    d = reinterpret_cast<Integers>(_mm256_unpackhi_epi64(ab_high, cd_high));
+#else
+    Four f[4];
+    std::memcpy(&f[0], &a, sizeof(a));
+    std::memcpy(&f[1], &b, sizeof(b));
+    std::memcpy(&f[2], &c, sizeof(c));
+    std::memcpy(&f[3], &d, sizeof(d));
+    transpose(f[0], f[1], f[2], f[3]);
+    std::memcpy(&a, &f[0], sizeof(a));
+    std::memcpy(&b, &f[1], sizeof(b));
+    std::memcpy(&c, &f[2], sizeof(c));
+    std::memcpy(&d, &f[3], sizeof(d));
+#endif
+}
+
+// sums + the four products of each lane.
+inline Integers dot(Integers sums, Integers frames, Integers weights) {
+#if defined(__AVX512VNNI__)
+    return reinterpret_cast<Integers>(_mm512_dpbusd_epi32(reinterpret_cast<__m512i>(sums),
+                                                          reinterpret_cast<__m512i>(frames),
+                                                          reinterpret_cast<__m512i>(weights)));
+#elif defined(__AVXVNNI__)
+    return reinterpret_cast<Integers>(_mm256_dpbusd_avx_epi32(reinterpret_cast<__m256i>(sums),
+                                                              reinterpret_cast<__m256i>(frames),
+                                                              reinterpret_cast<__m256i>(weights)));
+#else
+    return reinterpret_cast<Integers>(vdotq_s32(reinterpret_cast<int32x4_t>(sums),
+                                                reinterpret_cast<int8x16_t>(frames),
+                                                reinterpret_cast<int8x16_t>(weights)));
+#endif
+}
+
+inline std::int32_t largest(Integers v) {
+#if defined(__AVX__)
+#if defined(__AVX512F__)
+    const auto all = reinterpret_cast<__m512i>(v);
+    const __m256i whole =
+        _mm256_max_epi32(_mm512_maskz_extracti64x4_epi64(0xF, all, 0), _mm512_maskz_extracti64x4_epi64(0xF, all, 1));
+#else
+    const auto whole = reinterpret_cast<__m256i>(v);
+#endif
+    __m128i most = _mm_max_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
+    most = _mm_max_epi32(most, _mm_shuffle_epi32(most, 0x4E));
+    return _mm_cvtsi128_si32(_mm_max_epi32(most, _mm_shuffle_epi32(most, 0xB1)));
+#else
+    return vmaxvq_s32(reinterpret_cast<int32x4_t>(v));
+#endif
+}
+
+// Values of -127 to 127 rounded to the nearest integer, to even where there are two, as bytes with kOffset.
+inline void store_bytes(std::uint8_t* to, Vector v) {
+#if defined(__AVX512F__)
+    const __m512i rounded = _mm512_maskz_cvtps_epi32(0xFFFF, reinterpret_cast<__m512>(v));
+    const __m128i bytes = _mm512_maskz_cvtepi32_epi8(0xFFFF, rounded);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_xor_si128(bytes, _mm_set1_epi8(-128)));
+#elif defined(__AVX__)
+    const __m256i rounded = _mm256_cvtps_epi32(reinterpret_cast<__m256>(v));
+    const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(rounded), _mm256_extracti128_si256(rounded, 1));
+    const __m128i bytes = _mm_packs_epi16(words, words);
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_xor_si128(bytes, _mm_set1_epi8(-128)));
+#else
+    const int16x4_t words = vmovn_s32(vcvtnq_s32_f32(reinterpret_cast<float32x4_t>(v)));
+    const int8x8_t bytes = vmovn_s16(vcombine_s16(words, words));
+    std::memcpy(to, &bytes, 4);
+#endif
+}
+
+}  // namespace asr::ASR_SET

@@ -1,0 +1,221 @@
+// Linear layers over q8_0 weights in integers: frames are rounded to 8 bits, with a scale for each 32 features,
+// as the weights are; each 32 products are one sum of integers, and the sums are added in float32.
+//
+// Weights are interleaved a panel of rows at a time, so that a vector holds four features of neighbouring
+// rows; each output is one sum in the order of the features, whatever the number of threads or of frames.
+
+#include "asr/kernels/dot.h"
+#include "asr/kernels/linear.h"
+#include "asr/kernels/set.h"
+
+namespace asr::ASR_SET {
+namespace {
+
+constexpr int kBlock = 32;                            // features that share a scale
+constexpr std::int64_t kStored = kBlock + 2;          // bytes of ggml's q8_0 block: a half, and 32 values
+constexpr int kPanel = 2;                             // vectors of rows in a panel
+constexpr int kOutputs = kPanel * kWidth;             // rows in a panel
+constexpr int kFrames = kRegisters == 32 ? 6 : 3;     // frames in a tile
+constexpr std::int64_t kPackedBytes = 512 * 1024;     // of frames packed at a time
+constexpr int kQuads = kBlock / 4;
+
+// Blocks of the frames of a tile.
+struct FrameBlock {
+    std::uint8_t x[kFrames][kBlock];
+    float scale[kFrames];
+};
+
+// Blocks of the rows of a panel: `zero` is what a sum begins with, which takes kOffset out of it.
+struct alignas(64) PanelBlock {
+    std::int8_t w[kQuads][kOutputs][4];
+    std::int32_t zero[kOutputs];
+    float scale[kOutputs];
+};
+
+// 32 features to bytes. What is not finite makes the scale NaN, and so every result of the frame.
+float round_block(const float* x, std::uint8_t* to) {
+    constexpr std::int32_t infinity = 0x7F800000;
+    Integers most = {};
+    for (int i = 0; i < kBlock; i += kWidth) {
+        // As integers, NaN is larger than infinity, and that than other numbers.
+        const Integers size = bits(load(x + i)) & 0x7FFFFFFF;
+        most = most > size ? most : size;
+    }
+    const std::int32_t top = largest(most);
+    float largest_size;
+    std::memcpy(&largest_size, &top, sizeof(top));
+    // Smaller ones would have no reciprocal.
+    const float inverse = largest_size > 1e-30F && top < infinity ? 127.0F / largest_size : 0.0F;
+    for (int i = 0; i < kBlock; i += kWidth) store_bytes(to + i, inverse > 0 ? load(x + i) * inverse : Vector{});
+    return top < infinity ? largest_size * (1.0F / 127.0F) : __builtin_nanf("");
+}
+
+// Frames [first, first + count) into tiles of blocks.
+void pack(const Linear& op, std::int64_t first, std::int64_t count, FrameBlock* packed, float* room) {
+    const std::int64_t blocks = op.n_in / kBlock;
+    for (std::int64_t t = 0; t < count; ++t) {
+        const float* x = frame(op, first + t, room);
+        FrameBlock* to = packed + t / kFrames * blocks;
+        const std::int64_t i = t % kFrames;
+        for (std::int64_t b = 0; b < blocks; ++b) to[b].scale[i] = round_block(x + b * kBlock, to[b].x[i]);
+    }
+}
+
+// The rows that lie in one vector of a panel. Those behind the last are copies of it.
+void pack_rows(const Linear& op, const Rows& rows, int vector, PanelBlock* panel) {
+    const Linear::Part& part = op.parts[rows.part];
+    const char* first = part.weight + rows.row * part.row_bytes;
+    const std::int64_t blocks = op.n_in / kBlock;
+    for (std::int64_t b = 0; b < blocks; ++b) {
+        const char* from[kWidth];
+        PanelBlock& to = panel[b];
+        for (int r = 0; r < kWidth; ++r) {
+            from[r] = first + smaller(r, rows.rows - 1) * part.row_bytes + b * kStored;
+            to.scale[vector * kWidth + r] = load_half(from[r]);
+        }
+        Integers zero = {};
+        const std::uint8_t four[4] = {kOffset, kOffset, kOffset, kOffset};
+        const Integers offsets = broadcast4(four);
+        for (int half = 0; half < 2; ++half) {
+            Integers w[4];
+            for (int r = 0; r < 4; ++r) w[r] = load_rows(from + r, 2 + half * 16);
+            transpose(w[0], w[1], w[2], w[3]);
+            for (int q = 0; q < 4; ++q) {
+                std::memcpy(to.w[half * 4 + q][vector * kWidth], &w[q], sizeof(w[q]));
+                if constexpr (kOffset != 0) zero = dot(zero, offsets, w[q]);
+            }
+        }
+        store(to.zero + vector * kWidth, -zero);
+    }
+}
+
+// Sums of the rows of a panel over `Frames` frames.
+template <int Frames>
+[[gnu::always_inline]] inline void multiply(const PanelBlock* panel, const FrameBlock* frames, std::int64_t blocks,
+                                            Vector (&s)[Frames][kPanel]) {
+    for (int f = 0; f < Frames; ++f) {
+        for (int v = 0; v < kPanel; ++v) s[f][v] = Vector{};
+    }
+    for (std::int64_t b = 0; b < blocks; ++b) {
+        const PanelBlock& weights = panel[b];
+        const FrameBlock& block = frames[b];
+        Integers i[Frames][kPanel];
+        for (int v = 0; v < kPanel; ++v) {
+            const Integers zero = load(weights.zero + v * kWidth);
+            for (int f = 0; f < Frames; ++f) i[f][v] = zero;
+        }
+        for (int q = 0; q < kQuads; ++q) {
+            Integers w[kPanel];
+            for (int v = 0; v < kPanel; ++v) std::memcpy(&w[v], weights.w[q][v * kWidth], sizeof(w[v]));
+            for (int f = 0; f < Frames; ++f) {
+                const Integers x = broadcast4(block.x[f] + 4 * q);
+                for (int v = 0; v < kPanel; ++v) i[f][v] = dot(i[f][v], x, w[v]);
+            }
+        }
+        for (int v = 0; v < kPanel; ++v) {
+            const Vector scale = load(weights.scale + v * kWidth);
+            for (int f = 0; f < Frames; ++f) {
+                s[f][v] += (__builtin_convertvector(i[f][v], Vector) * block.scale[f]) * scale;
+            }
+        }
+    }
+}
+
+// The results of one vector of rows for a frame.
+void write(const Linear& op, std::int64_t frame, std::int64_t column, Vector value, int n) {
+    Vector y = value * op.scale;
+    if (op.residual != nullptr) y += load_some(op.residual + frame * op.residual_stride + column, n);
+    store_some(op.y + frame * op.y_stride + column, y, n);
+}
+
+template <int Frames>
+void tile(const Linear& op, const Rows& rows, const PanelBlock* panel, const FrameBlock* frames,
+          std::int64_t first) {
+    Vector s[Frames][kPanel];
+    multiply<Frames>(panel, frames, op.n_in / kBlock, s);
+    const float* bias = op.parts[rows.part].bias;
+    const bool gated = op.activation == Activation::gated;
+    const std::int64_t column = rows.part * results(op) + rows.row;
+    for (int v = 0; v < (gated ? 1 : kPanel) && v * kWidth < rows.rows; ++v) {
+        const int n = static_cast<int>(smaller(kWidth, rows.rows - v * kWidth));
+        const auto bias_of = [&](std::int64_t row) {
+            return bias != nullptr ? load_some(bias + row, n) : Vector{};
+        };
+        const Vector own = bias_of(rows.row + v * kWidth);
+        const Vector gate = gated ? bias_of(results(op) + rows.row) : Vector{};
+        for (int f = 0; f < Frames; ++f) {
+            Vector y = s[f][v] + own;
+            y = gated ? y * sigmoid(s[f][1] + gate) : activate(op, y);
+            write(op, first + f, column + v * kWidth, y, n);
+        }
+    }
+}
+
+using Tile = void (*)(const Linear&, const Rows&, const PanelBlock*, const FrameBlock*, std::int64_t);
+
+Tile tile_of(std::int64_t frames) {
+    static_assert(kFrames == 6 || kFrames == 3);
+    if constexpr (kFrames == 6) {
+        constexpr Tile tiles[] = {tile<1>, tile<2>, tile<3>, tile<4>, tile<5>, tile<6>};
+        return tiles[frames - 1];
+    } else {
+        constexpr Tile tiles[] = {tile<1>, tile<2>, tile<3>};
+        return tiles[frames - 1];
+    }
+}
+
+// The rows that vector v of a panel begins with, and how many there are: of the results, or of their gates.
+Rows rows_of(const Linear& op, const Rows& rows, int v) {
+    if (op.activation == Activation::gated) return {rows.part, v * results(op) + rows.row, rows.rows};
+    const std::int64_t before = smaller(v * kWidth, rows.rows - 1);
+    return {rows.part, rows.row + before, rows.rows - before};
+}
+
+// Brings the i-th of n pieces of the weights of the next panel nearer, while this one is computed.
+void fetch_next(const Linear& op, const Rows& rows, std::int64_t unit, std::int64_t i, std::int64_t n) {
+    const std::int64_t left = results(op) - rows.row - unit;
+    if (left <= 0) return;
+    const Linear::Part& part = op.parts[rows.part];
+    for (int v = 0; v < kPanel; ++v) {
+        const Rows next = rows_of(op, {rows.part, rows.row + unit, smaller(unit, left)}, v);
+        const std::int64_t bytes = smaller(next.rows, kWidth) * part.row_bytes;
+        const char* begin = part.weight + next.row * part.row_bytes;
+        for (std::int64_t at = bytes * i / n; at < bytes * (i + 1) / n; at += 64) {
+            __builtin_prefetch(begin + at, 0, 2);
+        }
+    }
+}
+
+}  // namespace
+
+void linear_integer(const Linear& op, int ith, int nth) {
+    static_assert(kPanel == 2, "a result and its gate");
+    const std::int64_t blocks = op.n_in / kBlock;
+    const auto tile_bytes = static_cast<std::int64_t>(sizeof(FrameBlock)) * blocks;
+    const std::int64_t tiles = (op.n_frames + kFrames - 1) / kFrames;
+    const std::int64_t chunks = (tiles * tile_bytes + kPackedBytes - 1) / kPackedBytes;
+    const std::int64_t chunk = (tiles + chunks - 1) / chunks;  // in tiles
+    const std::int64_t panel_bytes = static_cast<std::int64_t>(sizeof(PanelBlock)) * blocks;
+    float* memory = scratch(static_cast<std::size_t>(
+        (panel_bytes + round_up(chunk * tile_bytes, 64)) / 4 + round_up(op.n_in, 16)));
+    if (memory == nullptr) return;
+    auto* panel = reinterpret_cast<PanelBlock*>(memory);
+    auto* packed = reinterpret_cast<FrameBlock*>(panel + blocks);
+    float* room = memory + (panel_bytes + round_up(chunk * tile_bytes, 64)) / 4;
+    const bool gated = op.activation == Activation::gated;
+    const std::int64_t unit = gated ? kWidth : kOutputs;
+    for (std::int64_t first = 0; first < op.n_frames; first += chunk * kFrames) {
+        const std::int64_t count = smaller(chunk * kFrames, op.n_frames - first);
+        pack(op, first, count, packed, room);
+        my_rows(op, ith, nth, unit, unit, [&](const Rows& rows) {
+            for (int v = 0; v < kPanel; ++v) pack_rows(op, rows_of(op, rows, v), v, panel);
+            for (std::int64_t t = 0; t < count; t += kFrames) {
+                fetch_next(op, rows, unit, t / kFrames, (count + kFrames - 1) / kFrames);
+                const Tile of = tile_of(smaller(kFrames, count - t));
+                of(op, rows, panel, packed + t / kFrames * blocks, first + t);
+            }
+        });
+    }
+}
+
+}  // namespace asr::ASR_SET
