@@ -53,7 +53,7 @@ void convolve(const StridedConvolution& op, int ith, int nth, At&& at, Finish&& 
 
 void first_convolution(const StridedConvolution& op, int ith, int nth) {
     const auto at = [&op](std::int64_t place, std::int64_t, int) { return op.x[place]; };
-    convolve(op, ith, nth, at, [](Vector y) { return larger(y, Vector{}); });
+    convolve(op, ith, nth, at, [](Vector y) { return larger(Vector{}, y); });
 }
 
 void strided_depthwise(const StridedConvolution& op, int ith, int nth) {

@@ -34,22 +34,35 @@ inline Integers broadcast4(const std::uint8_t* from) {
     return Integers{} + four;
 }
 
-// 16 bytes of every fourth row of kWidth, from `rows[0]` on, `offset` into each.
-inline Integers load_rows(const char* const rows[], std::int64_t offset) {
-    const auto row = [&](int i) {
+// 16 bytes of each of kWidth / 4 rows.
+template <typename Row>
+Integers load_rows(Row&& row) {
+    const auto bytes = [&](int i) {
         Four v;
-        std::memcpy(&v, rows[4 * i] + offset, sizeof(v));
+        std::memcpy(&v, row(i), sizeof(v));
         return v;
     };
 #if defined(__AVX512F__)
-    __m512 v = _mm512_zextps128_ps512(row(0));
-    v = _mm512_maskz_insertf32x4(0xFFFF, v, row(1), 1);
-    v = _mm512_maskz_insertf32x4(0xFFFF, v, row(2), 2);
-    return reinterpret_cast<Integers>(_mm512_maskz_insertf32x4(0xFFFF, v, row(3), 3));
+    __m512 v = _mm512_zextps128_ps512(bytes(0));
+    v = _mm512_maskz_insertf32x4(0xFFFF, v, bytes(1), 1);
+    v = _mm512_maskz_insertf32x4(0xFFFF, v, bytes(2), 2);
+    return reinterpret_cast<Integers>(_mm512_maskz_insertf32x4(0xFFFF, v, bytes(3), 3));
 #elif defined(__AVX__)
-    return reinterpret_cast<Integers>(_mm256_insertf128_ps(_mm256_castps128_ps256(row(0)), row(1), 1));
+    return reinterpret_cast<Integers>(_mm256_insertf128_ps(_mm256_castps128_ps256(bytes(0)), bytes(1), 1));
 #else
-    return reinterpret_cast<Integers>(row(0));
+    return reinterpret_cast<Integers>(bytes(0));
+#endif
+}
+
+// Numbers of half precision as float32.
+inline Vector load_halves(const std::uint16_t* from) {
+#if defined(__AVX512F__)
+    const __m256i halves = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    return reinterpret_cast<Vector>(_mm512_maskz_cvtph_ps(0xFFFF, halves));
+#elif defined(__AVX__)
+    return reinterpret_cast<Vector>(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+#else
+    return reinterpret_cast<Vector>(vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(from))));
 #endif
 }
 
@@ -57,10 +70,12 @@ inline Integers load_rows(const char* const rows[], std::int64_t offset) {
 inline void transpose(Integers& a, Integers& b, Integers& c, Integers& d) {
 #if defined(__AVX512F__)
     const auto low = [](Integers x, Integers y) {
-        return _mm512_maskz_unpacklo_epi32(0xFFFF, reinterpret_cast<__m512i>(x), reinterpret_cast<__m512i>(y));
+        return _mm512_maskz_unpacklo_epi32(0xFFFF, reinterpret_cast<__m512i>(x),
+                                           reinterpret_cast<__m512i>(y));
     };
     const auto high = [](Integers x, Integers y) {
-        return _mm512_maskz_unpackhi_epi32(0xFFFF, reinterpret_cast<__m512i>(x), reinterpret_cast<__m512i>(y));
+        return _mm512_maskz_unpackhi_epi32(0xFFFF, reinterpret_cast<__m512i>(x),
+                                           reinterpret_cast<__m512i>(y));
     };
     const __m512i ab_low = low(a, b), ab_high = high(a, b), cd_low = low(c, d), cd_high = high(c, d);
     a = reinterpret_cast<Integers>(_mm512_maskz_unpacklo_epi64(0xFF, ab_low, cd_low));
@@ -114,8 +129,8 @@ inline std::int32_t largest(Integers v) {
 #if defined(__AVX__)
 #if defined(__AVX512F__)
     const auto all = reinterpret_cast<__m512i>(v);
-    const __m256i whole =
-        _mm256_max_epi32(_mm512_maskz_extracti64x4_epi64(0xF, all, 0), _mm512_maskz_extracti64x4_epi64(0xF, all, 1));
+    const __m256i whole = _mm256_max_epi32(_mm512_maskz_extracti64x4_epi64(0xF, all, 0),
+                                           _mm512_maskz_extracti64x4_epi64(0xF, all, 1));
 #else
     const auto whole = reinterpret_cast<__m256i>(v);
 #endif
@@ -135,7 +150,8 @@ inline void store_bytes(std::uint8_t* to, Vector v) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_xor_si128(bytes, _mm_set1_epi8(-128)));
 #elif defined(__AVX__)
     const __m256i rounded = _mm256_cvtps_epi32(reinterpret_cast<__m256>(v));
-    const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(rounded), _mm256_extracti128_si256(rounded, 1));
+    const __m128i words =
+        _mm_packs_epi32(_mm256_castsi256_si128(rounded), _mm256_extracti128_si256(rounded, 1));
     const __m128i bytes = _mm_packs_epi16(words, words);
     _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_xor_si128(bytes, _mm_set1_epi8(-128)));
 #else

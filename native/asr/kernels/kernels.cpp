@@ -31,7 +31,7 @@ namespace neon {
 extern const Kernels kernels;
 }
 namespace reference {
-extern const Kernels kernels;
+extern const Kernels kernels, integer_kernels;
 }
 
 namespace {
@@ -74,6 +74,7 @@ std::vector<const Kernels*> find_sets() {
     sets.push_back(&neon::kernels);
 #endif
     sets.push_back(&reference::kernels);
+    sets.push_back(&reference::integer_kernels);
     return sets;
 }
 
@@ -100,15 +101,14 @@ const Kernels& kernels() {
     return set != nullptr ? *set : *kernel_sets().front();
 }
 
-void use_kernels(const std::string& name) {
+const Kernels& kernel_set(const std::string& name) {
     for (const Kernels* set : kernel_sets()) {
-        if (name == set->name) {
-            chosen = set;
-            return;
-        }
+        if (name == set->name) return *set;
     }
     throw std::invalid_argument("there are no kernels named '" + name + "' for this processor");
 }
+
+void use_kernels(const std::string& name) { chosen = &kernel_set(name); }
 
 float* scratch(std::size_t floats) noexcept {
     thread_local Memory memory;

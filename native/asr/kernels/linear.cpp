@@ -189,7 +189,7 @@ void few_frames(const Linear& op, int ith, int nth) {
 
 void linear(const Linear& op, int ith, int nth) {
     if constexpr (kHasDot) {
-        if (op.parts[0].is_q8_0 && op.parts[op.n_parts - 1].is_q8_0) return linear_integer(op, ith, nth);
+        if (all_q8_0(op)) return linear_integer(op, ith, nth);
     }
     if (op.n_frames <= kFew) return few_frames(op, ith, nth);
     const bool gated = op.activation == Activation::gated;

@@ -20,6 +20,12 @@ inline std::int64_t results(const Linear& op) {
     return op.activation == Activation::gated ? op.n_out / 2 : op.n_out;
 }
 
+inline bool all_q8_0(const Linear& op) {
+    bool all = true;
+    for (int p = 0; p < op.n_parts; ++p) all = all && op.parts[p].is_q8_0;
+    return all;
+}
+
 // The part of the results that thread ith computes, in units of `unit` rows.
 template <typename Body>
 void my_rows(const Linear& op, int ith, int nth, std::int64_t unit, std::int64_t most, Body&& body) {
@@ -46,7 +52,7 @@ inline const float* frame(const Linear& op, std::int64_t t, float* room) {
 
 inline Vector activate(const Linear& op, Vector v) {
     if (op.activation == Activation::silu) return silu(v);
-    if (op.activation == Activation::relu) return larger(v, Vector{});
+    if (op.activation == Activation::relu) return larger(Vector{}, v);
     return v;
 }
 

@@ -1,5 +1,5 @@
-// Linear layers over q8_0 weights in integers: frames are rounded to 8 bits, with a scale for each 32 features,
-// as the weights are; each 32 products are one sum of integers, and the sums are added in float32.
+// Linear layers over q8_0 weights in integers: frames are rounded to 8 bits, with a scale for each 32
+// features, as the weights are; each 32 products are one sum of integers, and the sums are added in float32.
 //
 // Weights are interleaved a panel of rows at a time, so that a vector holds four features of neighbouring
 // rows; each output is one sum in the order of the features, whatever the number of threads or of frames.
@@ -11,12 +11,12 @@
 namespace asr::ASR_SET {
 namespace {
 
-constexpr int kBlock = 32;                            // features that share a scale
-constexpr std::int64_t kStored = kBlock + 2;          // bytes of ggml's q8_0 block: a half, and 32 values
-constexpr int kPanel = 2;                             // vectors of rows in a panel
-constexpr int kOutputs = kPanel * kWidth;             // rows in a panel
-constexpr int kFrames = kRegisters == 32 ? 6 : 3;     // frames in a tile
-constexpr std::int64_t kPackedBytes = 512 * 1024;     // of frames packed at a time
+constexpr int kBlock = 32;                         // features that share a scale
+constexpr std::int64_t kStored = kBlock + 2;       // bytes of ggml's q8_0 block: a half, and 32 values
+constexpr int kPanel = 2;                          // vectors of rows in a panel
+constexpr int kOutputs = kPanel * kWidth;          // rows in a panel
+constexpr int kFrames = kRegisters == 32 ? 6 : 3;  // frames in a tile
+constexpr std::int64_t kPackedBytes = 512 * 1024;  // of frames packed at a time
 constexpr int kQuads = kBlock / 4;
 
 // Blocks of the frames of a tile.
@@ -29,7 +29,7 @@ struct FrameBlock {
 struct alignas(64) PanelBlock {
     std::int8_t w[kQuads][kOutputs][4];
     std::int32_t zero[kOutputs];
-    float scale[kOutputs];
+    std::uint16_t scale[kOutputs];  // of half precision
 };
 
 // 32 features to bytes. What is not finite makes the scale NaN, and so every result of the frame.
@@ -46,7 +46,8 @@ float round_block(const float* x, std::uint8_t* to) {
     std::memcpy(&largest_size, &top, sizeof(top));
     // Smaller ones would have no reciprocal.
     const float inverse = largest_size > 1e-30F && top < infinity ? 127.0F / largest_size : 0.0F;
-    for (int i = 0; i < kBlock; i += kWidth) store_bytes(to + i, inverse > 0 ? load(x + i) * inverse : Vector{});
+    for (int i = 0; i < kBlock; i += kWidth)
+        store_bytes(to + i, inverse > 0 ? load(x + i) * inverse : Vector{});
     return top < infinity ? largest_size * (1.0F / 127.0F) : __builtin_nanf("");
 }
 
@@ -61,38 +62,52 @@ void pack(const Linear& op, std::int64_t first, std::int64_t count, FrameBlock* 
     }
 }
 
-// The rows that lie in one vector of a panel. Those behind the last are copies of it.
-void pack_rows(const Linear& op, const Rows& rows, int vector, PanelBlock* panel) {
-    const Linear::Part& part = op.parts[rows.part];
-    const char* first = part.weight + rows.row * part.row_bytes;
-    const std::int64_t blocks = op.n_in / kBlock;
+// Rows into one vector of a panel: `at(r)` is where row r of kWidth begins.
+template <typename At>
+void pack_rows(std::int64_t blocks, int vector, PanelBlock* panel, At&& at) {
+    const std::uint8_t four[4] = {kOffset, kOffset, kOffset, kOffset};
+    const Integers offset = broadcast4(four);
     for (std::int64_t b = 0; b < blocks; ++b) {
-        const char* from[kWidth];
         PanelBlock& to = panel[b];
+        const std::int64_t place = b * kStored;
         for (int r = 0; r < kWidth; ++r) {
-            from[r] = first + smaller(r, rows.rows - 1) * part.row_bytes + b * kStored;
-            to.scale[vector * kWidth + r] = load_half(from[r]);
+            std::memcpy(&to.scale[vector * kWidth + r], at(r) + place, sizeof(to.scale[0]));
         }
         Integers zero = {};
-        const std::uint8_t four[4] = {kOffset, kOffset, kOffset, kOffset};
-        const Integers offsets = broadcast4(four);
         for (int half = 0; half < 2; ++half) {
+            const std::int64_t values = place + 2 + half * 16;
             Integers w[4];
-            for (int r = 0; r < 4; ++r) w[r] = load_rows(from + r, 2 + half * 16);
+            for (int r = 0; r < 4; ++r) w[r] = load_rows([&](int i) { return at(4 * i + r) + values; });
             transpose(w[0], w[1], w[2], w[3]);
             for (int q = 0; q < 4; ++q) {
                 std::memcpy(to.w[half * 4 + q][vector * kWidth], &w[q], sizeof(w[q]));
-                if constexpr (kOffset != 0) zero = dot(zero, offsets, w[q]);
+                if constexpr (kOffset != 0) zero = dot(zero, offset, w[q]);
             }
         }
         store(to.zero + vector * kWidth, -zero);
     }
 }
 
+void pack_rows(const Linear& op, const Rows& rows, int vector, PanelBlock* panel) {
+    const Linear::Part& part = op.parts[rows.part];
+    const char* first = part.weight + rows.row * part.row_bytes;
+    if (rows.rows >= kWidth) {
+        // Few addresses, each of which serves every fourth row.
+        const std::int64_t four = 4 * part.row_bytes;
+        const char* const from[4] = {first, first + part.row_bytes, first + 2 * part.row_bytes,
+                                     first + 3 * part.row_bytes};
+        pack_rows(op.n_in / kBlock, vector, panel, [&](int r) { return from[r % 4] + r / 4 * four; });
+    } else {
+        // Behind the last row, copies of it.
+        pack_rows(op.n_in / kBlock, vector, panel,
+                  [&](int r) { return first + smaller(r, rows.rows - 1) * part.row_bytes; });
+    }
+}
+
 // Sums of the rows of a panel over `Frames` frames.
 template <int Frames>
-[[gnu::always_inline]] inline void multiply(const PanelBlock* panel, const FrameBlock* frames, std::int64_t blocks,
-                                            Vector (&s)[Frames][kPanel]) {
+[[gnu::always_inline]] inline void multiply(const PanelBlock* panel, const FrameBlock* frames,
+                                            std::int64_t blocks, Vector (&s)[Frames][kPanel]) {
     for (int f = 0; f < Frames; ++f) {
         for (int v = 0; v < kPanel; ++v) s[f][v] = Vector{};
     }
@@ -113,7 +128,7 @@ template <int Frames>
             }
         }
         for (int v = 0; v < kPanel; ++v) {
-            const Vector scale = load(weights.scale + v * kWidth);
+            const Vector scale = load_halves(weights.scale + v * kWidth);
             for (int f = 0; f < Frames; ++f) {
                 s[f][v] += (__builtin_convertvector(i[f][v], Vector) * block.scale[f]) * scale;
             }
@@ -171,17 +186,16 @@ Rows rows_of(const Linear& op, const Rows& rows, int v) {
     return {rows.part, rows.row + before, rows.rows - before};
 }
 
-// Brings the i-th of n pieces of the weights of the next panel nearer, while this one is computed.
-void fetch_next(const Linear& op, const Rows& rows, std::int64_t unit, std::int64_t i, std::int64_t n) {
-    const std::int64_t left = results(op) - rows.row - unit;
-    if (left <= 0) return;
+// Brings the i-th of n pieces of the weights of a panel nearer. Inlined: GCC takes a call that only does this
+// for one without effect.
+[[gnu::always_inline]] inline void fetch(const Linear& op, const Rows& rows, std::int64_t i, std::int64_t n) {
     const Linear::Part& part = op.parts[rows.part];
     for (int v = 0; v < kPanel; ++v) {
-        const Rows next = rows_of(op, {rows.part, rows.row + unit, smaller(unit, left)}, v);
-        const std::int64_t bytes = smaller(next.rows, kWidth) * part.row_bytes;
-        const char* begin = part.weight + next.row * part.row_bytes;
+        const Rows mine = rows_of(op, rows, v);
+        const std::int64_t bytes = smaller(mine.rows, kWidth) * part.row_bytes;
+        const char* from = part.weight + mine.row * part.row_bytes;
         for (std::int64_t at = bytes * i / n; at < bytes * (i + 1) / n; at += 64) {
-            __builtin_prefetch(begin + at, 0, 2);
+            __builtin_prefetch(from + at, 0, 2);
         }
     }
 }
@@ -196,8 +210,8 @@ void linear_integer(const Linear& op, int ith, int nth) {
     const std::int64_t chunks = (tiles * tile_bytes + kPackedBytes - 1) / kPackedBytes;
     const std::int64_t chunk = (tiles + chunks - 1) / chunks;  // in tiles
     const std::int64_t panel_bytes = static_cast<std::int64_t>(sizeof(PanelBlock)) * blocks;
-    float* memory = scratch(static_cast<std::size_t>(
-        (panel_bytes + round_up(chunk * tile_bytes, 64)) / 4 + round_up(op.n_in, 16)));
+    float* memory = scratch(static_cast<std::size_t>((panel_bytes + round_up(chunk * tile_bytes, 64)) / 4 +
+                                                     round_up(op.n_in, 16)));
     if (memory == nullptr) return;
     auto* panel = reinterpret_cast<PanelBlock*>(memory);
     auto* packed = reinterpret_cast<FrameBlock*>(panel + blocks);
@@ -209,8 +223,13 @@ void linear_integer(const Linear& op, int ith, int nth) {
         pack(op, first, count, packed, room);
         my_rows(op, ith, nth, unit, unit, [&](const Rows& rows) {
             for (int v = 0; v < kPanel; ++v) pack_rows(op, rows_of(op, rows, v), v, panel);
+            const std::int64_t left = results(op) - rows.row - unit;
             for (std::int64_t t = 0; t < count; t += kFrames) {
-                fetch_next(op, rows, unit, t / kFrames, (count + kFrames - 1) / kFrames);
+                // Meanwhile the weights of the next panel come nearer.
+                if (left > 0) {
+                    fetch(op, {rows.part, rows.row + unit, smaller(unit, left)}, t / kFrames,
+                          (count + kFrames - 1) / kFrames);
+                }
                 const Tile of = tile_of(smaller(kFrames, count - t));
                 of(op, rows, panel, packed + t / kFrames * blocks, first + t);
             }
