@@ -188,7 +188,7 @@ void few_frames(const Linear& op, int ith, int nth) {
 }  // namespace
 
 void linear(const Linear& op, int ith, int nth) {
-    if constexpr (kHasDot) {
+    if constexpr (kIntegers) {
         if (all_q8_0(op)) return linear_integer(op, ith, nth);
     }
     if (op.n_frames <= kFew) return few_frames(op, ith, nth);

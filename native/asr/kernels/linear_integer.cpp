@@ -1,10 +1,10 @@
 // Linear layers over q8_0 weights in integers: frames are rounded to 8 bits, with a scale for each 32
 // features, as the weights are; each 32 products are one sum of integers, and the sums are added in float32.
 //
-// Weights are interleaved a panel of rows at a time, so that a vector holds four features of neighbouring
+// Weights are interleaved a panel of rows at a time, so that a vector holds a few features of neighbouring
 // rows; each output is one sum in the order of the features, whatever the number of threads or of frames.
 
-#include "asr/kernels/dot.h"
+#include "asr/kernels/integers.h"
 #include "asr/kernels/linear.h"
 #include "asr/kernels/set.h"
 
@@ -17,23 +17,23 @@ constexpr int kPanel = 2;                          // vectors of rows in a panel
 constexpr int kOutputs = kPanel * kWidth;          // rows in a panel
 constexpr int kFrames = kRegisters == 32 ? 6 : 3;  // frames in a tile
 constexpr std::int64_t kPackedBytes = 512 * 1024;  // of frames packed at a time
-constexpr int kQuads = kBlock / 4;
+constexpr int kGroups = kBlock / kGroup;
 
 // Blocks of the frames of a tile.
 struct FrameBlock {
-    std::uint8_t x[kFrames][kBlock];
+    Feature x[kFrames][kBlock];
     float scale[kFrames];
 };
 
 // Blocks of the rows of a panel: `zero` is what a sum begins with, which takes kOffset out of it.
 struct alignas(64) PanelBlock {
-    std::int8_t w[kQuads][kOutputs][4];
+    Weight w[kGroups][kOutputs][kGroup];
     std::int32_t zero[kOutputs];
     std::uint16_t scale[kOutputs];  // of half precision
 };
 
-// 32 features to bytes. What is not finite makes the scale NaN, and so every result of the frame.
-float round_block(const float* x, std::uint8_t* to) {
+// 32 features to integers. What is not finite makes the scale NaN, and so every result of the frame.
+float round_block(const float* x, Feature* to) {
     constexpr std::int32_t infinity = 0x7F800000;
     Integers most = {};
     for (int i = 0; i < kBlock; i += kWidth) {
@@ -47,7 +47,7 @@ float round_block(const float* x, std::uint8_t* to) {
     // Smaller ones would have no reciprocal.
     const float inverse = largest_size > 1e-30F && top < infinity ? 127.0F / largest_size : 0.0F;
     for (int i = 0; i < kBlock; i += kWidth)
-        store_bytes(to + i, inverse > 0 ? load(x + i) * inverse : Vector{});
+        store_rounded(to + i, inverse > 0 ? load(x + i) * inverse : Vector{});
     return top < infinity ? largest_size * (1.0F / 127.0F) : __builtin_nanf("");
 }
 
@@ -65,8 +65,9 @@ void pack(const Linear& op, std::int64_t first, std::int64_t count, FrameBlock* 
 // Rows into one vector of a panel: `at(r)` is where row r of kWidth begins.
 template <typename At>
 void pack_rows(std::int64_t blocks, int vector, PanelBlock* panel, At&& at) {
-    const std::uint8_t four[4] = {kOffset, kOffset, kOffset, kOffset};
-    const Integers offset = broadcast4(four);
+    Feature group[kGroup];
+    for (Feature& value : group) value = kOffset;
+    const Integers offset = broadcast_group(group);
     for (std::int64_t b = 0; b < blocks; ++b) {
         PanelBlock& to = panel[b];
         const std::int64_t place = b * kStored;
@@ -80,7 +81,8 @@ void pack_rows(std::int64_t blocks, int vector, PanelBlock* panel, At&& at) {
             for (int r = 0; r < 4; ++r) w[r] = load_rows([&](int i) { return at(4 * i + r) + values; });
             transpose(w[0], w[1], w[2], w[3]);
             for (int q = 0; q < 4; ++q) {
-                std::memcpy(to.w[half * 4 + q][vector * kWidth], &w[q], sizeof(w[q]));
+                constexpr std::int64_t stride = kOutputs * kGroup;
+                store_groups(to.w[(half * 4 + q) * 4 / kGroup][vector * kWidth], stride, w[q]);
                 if constexpr (kOffset != 0) zero = dot(zero, offset, w[q]);
             }
         }
@@ -119,11 +121,11 @@ template <int Frames>
             const Integers zero = load(weights.zero + v * kWidth);
             for (int f = 0; f < Frames; ++f) i[f][v] = zero;
         }
-        for (int q = 0; q < kQuads; ++q) {
+        for (int g = 0; g < kGroups; ++g) {
             Integers w[kPanel];
-            for (int v = 0; v < kPanel; ++v) std::memcpy(&w[v], weights.w[q][v * kWidth], sizeof(w[v]));
+            for (int v = 0; v < kPanel; ++v) std::memcpy(&w[v], weights.w[g][v * kWidth], sizeof(w[v]));
             for (int f = 0; f < Frames; ++f) {
-                const Integers x = broadcast4(block.x[f] + 4 * q);
+                const Integers x = broadcast_group(block.x[f] + kGroup * g);
                 for (int v = 0; v < kPanel; ++v) i[f][v] = dot(i[f][v], x, w[v]);
             }
         }

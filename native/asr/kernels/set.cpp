@@ -11,7 +11,7 @@ namespace asr::ASR_SET {
 
 extern const Kernels kernels;
 const Kernels kernels = {ASR_STRING(ASR_SET),
-                         kHasDot ? "reference_integer" : "reference",
+                         kIntegers ? "reference_integer" : "reference",
                          linear,
                          layer_norm,
                          relative_attention,

@@ -27,11 +27,11 @@ inline constexpr int kWidth = 4;
 inline constexpr int kRegisters = 32;  // NEON
 #endif
 
-// Whether there are instructions for products of bytes (dot.h).
-#if defined(__AVX512VNNI__) || defined(__AVXVNNI__) || defined(__ARM_FEATURE_DOTPROD)
-inline constexpr bool kHasDot = true;
+// Whether products of integers are faster than those of floats (integers.h).
+#if defined(__AVX__) || defined(__ARM_FEATURE_DOTPROD)
+inline constexpr bool kIntegers = true;
 #else
-inline constexpr bool kHasDot = false;
+inline constexpr bool kIntegers = false;
 #endif
 
 typedef float Vector __attribute__((vector_size(kWidth * 4)));

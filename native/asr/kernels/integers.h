@@ -1,19 +1,31 @@
-// Products of bytes: vectors of int32 sums of four products each, where the processor has an instruction
-// for them (AVX-512 VNNI, AVX-VNNI, the dot products of ARMv8.2).
+// Products of small integers: vectors of int32 sums of the products of neighbouring values.
+//
+// Of bytes, four to a sum, where the processor has an instruction for them (AVX-512 VNNI, AVX-VNNI, the dot
+// products of ARMv8.2); else of 16 bits, two to a sum, which x86 always has.
 #pragma once
 
 #include "asr/kernels/simd.h"
 
 namespace asr::ASR_SET {
 
-static_assert(kHasDot, "these kernels need an instruction set with products of bytes");
+static_assert(kIntegers, "these kernels need products of integers");
 
-// On x86 one side of the product is unsigned: values of frames are stored with this added.
-#if defined(__AVX__)
-inline constexpr std::uint8_t kOffset = 128;
+#if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
+// One side of the product is unsigned: values of frames are stored with this added.
+inline constexpr int kOffset = 128;
+typedef std::uint8_t Feature;
+typedef std::int8_t Weight;
+#elif defined(__AVX__)
+inline constexpr int kOffset = 0;
+typedef std::int16_t Feature;
+typedef std::int16_t Weight;
 #else
-inline constexpr std::uint8_t kOffset = 0;
+inline constexpr int kOffset = 0;
+typedef std::int8_t Feature;
+typedef std::int8_t Weight;
 #endif
+
+inline constexpr int kGroup = 4 / sizeof(Weight);  // values in a lane
 
 inline Integers load(const std::int32_t* from) {
     Integers v;
@@ -27,11 +39,11 @@ inline Integers bits(Vector v) {
     return out;
 }
 
-// The same four bytes in every lane.
-inline Integers broadcast4(const std::uint8_t* from) {
-    std::int32_t four;
-    std::memcpy(&four, from, sizeof(four));
-    return Integers{} + four;
+// The same group of values in every lane.
+inline Integers broadcast_group(const Feature* from) {
+    std::int32_t group;
+    std::memcpy(&group, from, sizeof(group));
+    return Integers{} + group;
 }
 
 // 16 bytes of each of kWidth / 4 rows.
@@ -108,19 +120,37 @@ inline void transpose(Integers& a, Integers& b, Integers& c, Integers& d) {
 #endif
 }
 
-// sums + the four products of each lane.
-inline Integers dot(Integers sums, Integers frames, Integers weights) {
+// Four bytes in each lane, as one group of four or as two groups of two, `stride` apart.
+inline void store_groups(Weight* to, std::int64_t stride, Integers bytes) {
+    if constexpr (kGroup == 4) {
+        std::memcpy(to, &bytes, sizeof(bytes));
+    } else {
+        const Integers low = ((bytes << 24 >> 24) & 0xFFFF) | (bytes << 16 >> 24 << 16);
+        const Integers high = ((bytes << 8 >> 24) & 0xFFFF) | (bytes >> 24 << 16);
+        std::memcpy(to, &low, sizeof(low));
+        std::memcpy(to + stride, &high, sizeof(high));
+    }
+}
+
+// sums + the products of each lane.
+inline Integers dot(Integers sums, Integers features, Integers weights) {
+#if defined(__AVX512F__)
+    const auto x = reinterpret_cast<__m512i>(features), w = reinterpret_cast<__m512i>(weights);
 #if defined(__AVX512VNNI__)
-    return reinterpret_cast<Integers>(_mm512_dpbusd_epi32(reinterpret_cast<__m512i>(sums),
-                                                          reinterpret_cast<__m512i>(frames),
-                                                          reinterpret_cast<__m512i>(weights)));
-#elif defined(__AVXVNNI__)
-    return reinterpret_cast<Integers>(_mm256_dpbusd_avx_epi32(reinterpret_cast<__m256i>(sums),
-                                                              reinterpret_cast<__m256i>(frames),
-                                                              reinterpret_cast<__m256i>(weights)));
+    return reinterpret_cast<Integers>(_mm512_dpbusd_epi32(reinterpret_cast<__m512i>(sums), x, w));
+#else
+    return sums + reinterpret_cast<Integers>(_mm512_madd_epi16(x, w));
+#endif
+#elif defined(__AVX__)
+    const auto x = reinterpret_cast<__m256i>(features), w = reinterpret_cast<__m256i>(weights);
+#if defined(__AVXVNNI__)
+    return reinterpret_cast<Integers>(_mm256_dpbusd_avx_epi32(reinterpret_cast<__m256i>(sums), x, w));
+#else
+    return sums + reinterpret_cast<Integers>(_mm256_madd_epi16(x, w));
+#endif
 #else
     return reinterpret_cast<Integers>(vdotq_s32(reinterpret_cast<int32x4_t>(sums),
-                                                reinterpret_cast<int8x16_t>(frames),
+                                                reinterpret_cast<int8x16_t>(features),
                                                 reinterpret_cast<int8x16_t>(weights)));
 #endif
 }
@@ -142,18 +172,26 @@ inline std::int32_t largest(Integers v) {
 #endif
 }
 
-// Values of -127 to 127 rounded to the nearest integer, to even where there are two, as bytes with kOffset.
-inline void store_bytes(std::uint8_t* to, Vector v) {
+// Values of -127 to 127 rounded to the nearest integer, to even where there are two, with kOffset.
+inline void store_rounded(Feature* to, Vector v) {
 #if defined(__AVX512F__)
     const __m512i rounded = _mm512_maskz_cvtps_epi32(0xFFFF, reinterpret_cast<__m512>(v));
-    const __m128i bytes = _mm512_maskz_cvtepi32_epi8(0xFFFF, rounded);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_xor_si128(bytes, _mm_set1_epi8(-128)));
+    if constexpr (sizeof(Feature) == 1) {
+        const __m128i bytes = _mm512_maskz_cvtepi32_epi8(0xFFFF, rounded);
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_xor_si128(bytes, _mm_set1_epi8(-128)));
+    } else {
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_maskz_cvtepi32_epi16(0xFFFF, rounded));
+    }
 #elif defined(__AVX__)
     const __m256i rounded = _mm256_cvtps_epi32(reinterpret_cast<__m256>(v));
     const __m128i words =
         _mm_packs_epi32(_mm256_castsi256_si128(rounded), _mm256_extracti128_si256(rounded, 1));
-    const __m128i bytes = _mm_packs_epi16(words, words);
-    _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_xor_si128(bytes, _mm_set1_epi8(-128)));
+    if constexpr (sizeof(Feature) == 1) {
+        const __m128i bytes = _mm_packs_epi16(words, words);
+        _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm_xor_si128(bytes, _mm_set1_epi8(-128)));
+    } else {
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(to), words);
+    }
 #else
     const int16x4_t words = vmovn_s32(vcvtnq_s32_f32(reinterpret_cast<float32x4_t>(v)));
     const int8x8_t bytes = vmovn_s16(vcombine_s16(words, words));
