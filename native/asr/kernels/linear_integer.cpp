@@ -188,18 +188,22 @@ Rows rows_of(const Linear& op, const Rows& rows, int v) {
     return {rows.part, rows.row + before, rows.rows - before};
 }
 
-// Brings the i-th of n pieces of the weights of a panel nearer. Inlined: GCC takes a call that only does this
-// for one without effect.
-[[gnu::always_inline]] inline void fetch(const Linear& op, const Rows& rows, std::int64_t i, std::int64_t n) {
+// body(p) for each cache line of the i-th of n pieces of the weights of a panel.
+template <typename Body>
+[[gnu::always_inline]] inline void lines(const Linear& op, const Rows& rows, std::int64_t i, std::int64_t n,
+                                         Body&& body) {
     const Linear::Part& part = op.parts[rows.part];
     for (int v = 0; v < kPanel; ++v) {
         const Rows mine = rows_of(op, rows, v);
         const std::int64_t bytes = smaller(mine.rows, kWidth) * part.row_bytes;
         const char* from = part.weight + mine.row * part.row_bytes;
-        for (std::int64_t at = bytes * i / n; at < bytes * (i + 1) / n; at += 64) {
-            __builtin_prefetch(from + at, 0, 2);
-        }
+        for (std::int64_t at = bytes * i / n; at < bytes * (i + 1) / n; at += 64) body(from + at);
     }
+}
+
+// Reads the weights of a panel in the order that they lie in, which the processor sees and reads ahead.
+void read(const Linear& op, const Rows& rows) {
+    lines(op, rows, 0, 1, [](const char* p) { static_cast<void>(*static_cast<const volatile char*>(p)); });
 }
 
 }  // namespace
@@ -223,14 +227,18 @@ void linear_integer(const Linear& op, int ith, int nth) {
     for (std::int64_t first = 0; first < op.n_frames; first += chunk * kFrames) {
         const std::int64_t count = smaller(chunk * kFrames, op.n_frames - first);
         pack(op, first, count, packed, room);
+        bool near = false;  // the weights, or on their way
         my_rows(op, ith, nth, unit, unit, [&](const Rows& rows) {
+            if (!near) read(op, rows);
             for (int v = 0; v < kPanel; ++v) pack_rows(op, rows_of(op, rows, v), v, panel);
+            // Those of the next panel come while this one is computed, if that takes long enough.
             const std::int64_t left = results(op) - rows.row - unit;
+            const Rows next{rows.part, rows.row + unit, smaller(unit, left)};
+            near = left > 0 && count > 2 * kFrames;
             for (std::int64_t t = 0; t < count; t += kFrames) {
-                // Meanwhile the weights of the next panel come nearer.
-                if (left > 0) {
-                    fetch(op, {rows.part, rows.row + unit, smaller(unit, left)}, t / kFrames,
-                          (count + kFrames - 1) / kFrames);
+                if (near) {
+                    lines(op, next, t / kFrames, (count + kFrames - 1) / kFrames,
+                          [](const char* p) { __builtin_prefetch(p, 0, 2); });
                 }
                 const Tile of = tile_of(smaller(kFrames, count - t));
                 of(op, rows, panel, packed + t / kFrames * blocks, first + t);
