@@ -16,7 +16,7 @@ constexpr std::int64_t kStored = kBlock + 2;       // bytes of ggml's q8_0 block
 constexpr int kPanel = 2;                          // vectors of rows in a panel
 constexpr int kOutputs = kPanel * kWidth;          // rows in a panel
 constexpr int kFrames = kRegisters == 32 ? 6 : 3;  // frames in a tile
-constexpr std::int64_t kPackedBytes = 512 * 1024;  // of frames packed at a time
+constexpr std::int64_t kPackedBytes = 768 * 1024;  // of frames packed at a time
 constexpr int kGroups = kBlock / kGroup;
 
 // Blocks of the frames of a tile.
