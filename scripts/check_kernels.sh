@@ -15,7 +15,7 @@ done
 
 folder="$(mktemp -d)"
 trap 'rm -rf "$folder"' EXIT
-# As kernel_set() and integer_kernel_set() in CMakeLists.txt compile them.
+# As kernel_set() and newer_kernel_set() in CMakeLists.txt compile them.
 compile() {
     local set="$1" source="$2"
     shift 2
@@ -26,7 +26,9 @@ for source in set linear norm attention convolution; do
     compile neon "$source"
     compile neondot "$source" -march=armv8.2-a+dotprod
 done
-compile neondot linear_integer -march=armv8.2-a+dotprod
+for source in linear_integer linear_integer_few; do
+    compile neondot "$source" -march=armv8.2-a+dotprod
+done
 "$compiler" -std=c++17 -O2 -Wall -Wextra -Werror -DASR_HAS_NEON -DASR_HAS_NEONDOT -Inative \
     native/asr/kernels/kernels.cpp native/asr/kernels/reference.cpp tests/native/check_kernels.cpp \
     "$folder"/*.o -o "$folder/check"

@@ -165,24 +165,12 @@ void few_frames(const Linear& op, int ith, int nth) {
                 for (int i = 0; i < 4; ++i) s[i] += load(w + k + i * kWidth) * load(x[t] + k + i * kWidth);
             }
             for (; k + kWidth <= n; k += kWidth) s[0] += load(w + k) * load(x[t] + k);
-            out[t] = sum((s[0] + s[1]) + (s[2] + s[3]));
-            for (; k < n; ++k) out[t] += w[k] * x[t][k];
-            if (part.bias != nullptr) out[t] += part.bias[row];
+            float total = sum((s[0] + s[1]) + (s[2] + s[3]));
+            for (; k < n; ++k) total += w[k] * x[t][k];
+            out[t * kWidth] = total;
         }
     };
-    my_rows(op, ith, nth, 1, op.n_out, [&](const Rows& block) {
-        const Linear::Part& part = op.parts[block.part];
-        for (std::int64_t r = block.row; r < block.row + block.rows; ++r) {
-            float out[kFew], gate[kFew];
-            dot(part, r, out);
-            if (op.activation == Activation::gated) dot(part, results(op) + r, gate);
-            for (std::int64_t t = 0; t < count; ++t) {
-                Vector v = broadcast(out[t]);
-                if (op.activation == Activation::gated) v = v * sigmoid(broadcast(gate[t]));
-                write(op, t, block.part * results(op) + r, activate(op, v)[0]);
-            }
-        }
-    });
+    row_by_row<kFew>(op, ith, nth, dot);
 }
 
 }  // namespace

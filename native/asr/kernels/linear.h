@@ -56,4 +56,36 @@ inline Vector activate(const Linear& op, Vector v) {
     return v;
 }
 
+// The results of n rows for a frame, from `row` of a part on, from their sums and, when gated, their gates'.
+inline void finish(const Linear& op, int part, std::int64_t row, int n, std::int64_t frame, Vector sums,
+                   Vector gates) {
+    const float* bias = op.parts[part].bias;
+    if (bias != nullptr) sums += load_some(bias + row, n);
+    if (op.activation == Activation::gated) {
+        if (bias != nullptr) gates += load_some(bias + results(op) + row, n);
+        sums *= sigmoid(gates);
+    }
+    Vector y = activate(op, sums) * op.scale;
+    const std::int64_t column = part * results(op) + row;
+    if (op.residual != nullptr) y += load_some(op.residual + frame * op.residual_stride + column, n);
+    store_some(op.y + frame * op.y_stride + column, y, n);
+}
+
+// A product of few frames, row by row: dot(part, row, out) stores the sums of frame t in out[t * kWidth].
+template <int Frames, typename Dot>
+void row_by_row(const Linear& op, int ith, int nth, Dot&& dot) {
+    my_rows(op, ith, nth, 1, kWidth, [&](const Rows& block) {
+        const Linear::Part& part = op.parts[block.part];
+        float sums[Frames * kWidth] = {}, gates[Frames * kWidth] = {};
+        for (std::int64_t r = 0; r < block.rows; ++r) {
+            dot(part, block.row + r, sums + r);
+            if (op.activation == Activation::gated) dot(part, results(op) + block.row + r, gates + r);
+        }
+        for (std::int64_t t = 0; t < op.n_frames; ++t) {
+            finish(op, block.part, block.row, static_cast<int>(block.rows), t, load(sums + t * kWidth),
+                   load(gates + t * kWidth));
+        }
+    });
+}
+
 }  // namespace asr::ASR_SET

@@ -4,15 +4,13 @@
 // Weights are interleaved a panel of rows at a time, so that a vector holds a few features of neighbouring
 // rows; each output is one sum in the order of the features, whatever the number of threads or of frames.
 
-#include "asr/kernels/integers.h"
+#include "asr/kernels/blocks.h"
 #include "asr/kernels/linear.h"
 #include "asr/kernels/set.h"
 
 namespace asr::ASR_SET {
 namespace {
 
-constexpr int kBlock = 32;                         // features that share a scale
-constexpr std::int64_t kStored = kBlock + 2;       // bytes of ggml's q8_0 block: a half, and 32 values
 constexpr int kPanel = 2;                          // vectors of rows in a panel
 constexpr int kOutputs = kPanel * kWidth;          // rows in a panel
 constexpr int kFrames = kRegisters == 32 ? 6 : 3;  // frames in a tile
@@ -31,25 +29,6 @@ struct alignas(64) PanelBlock {
     std::int32_t zero[kOutputs];
     std::uint16_t scale[kOutputs];  // of half precision
 };
-
-// 32 features to integers. What is not finite makes the scale NaN, and so every result of the frame.
-float round_block(const float* x, Feature* to) {
-    constexpr std::int32_t infinity = 0x7F800000;
-    Integers most = {};
-    for (int i = 0; i < kBlock; i += kWidth) {
-        // As integers, NaN is larger than infinity, and that than other numbers.
-        const Integers size = bits(load(x + i)) & 0x7FFFFFFF;
-        most = most > size ? most : size;
-    }
-    const std::int32_t top = largest(most);
-    float largest_size;
-    std::memcpy(&largest_size, &top, sizeof(top));
-    // Smaller ones would have no reciprocal.
-    const float inverse = largest_size > 1e-30F && top < infinity ? 127.0F / largest_size : 0.0F;
-    for (int i = 0; i < kBlock; i += kWidth)
-        store_rounded(to + i, inverse > 0 ? load(x + i) * inverse : Vector{});
-    return top < infinity ? largest_size * (1.0F / 127.0F) : __builtin_nanf("");
-}
 
 // Frames [first, first + count) into tiles of blocks.
 void pack(const Linear& op, std::int64_t first, std::int64_t count, FrameBlock* packed, float* room) {
@@ -138,32 +117,16 @@ template <int Frames>
     }
 }
 
-// The results of one vector of rows for a frame.
-void write(const Linear& op, std::int64_t frame, std::int64_t column, Vector value, int n) {
-    Vector y = value * op.scale;
-    if (op.residual != nullptr) y += load_some(op.residual + frame * op.residual_stride + column, n);
-    store_some(op.y + frame * op.y_stride + column, y, n);
-}
-
 template <int Frames>
 void tile(const Linear& op, const Rows& rows, const PanelBlock* panel, const FrameBlock* frames,
           std::int64_t first) {
     Vector s[Frames][kPanel];
     multiply<Frames>(panel, frames, op.n_in / kBlock, s);
-    const float* bias = op.parts[rows.part].bias;
     const bool gated = op.activation == Activation::gated;
-    const std::int64_t column = rows.part * results(op) + rows.row;
     for (int v = 0; v < (gated ? 1 : kPanel) && v * kWidth < rows.rows; ++v) {
         const int n = static_cast<int>(smaller(kWidth, rows.rows - v * kWidth));
-        const auto bias_of = [&](std::int64_t row) {
-            return bias != nullptr ? load_some(bias + row, n) : Vector{};
-        };
-        const Vector own = bias_of(rows.row + v * kWidth);
-        const Vector gate = gated ? bias_of(results(op) + rows.row) : Vector{};
         for (int f = 0; f < Frames; ++f) {
-            Vector y = s[f][v] + own;
-            y = gated ? y * sigmoid(s[f][1] + gate) : activate(op, y);
-            write(op, first + f, column + v * kWidth, y, n);
+            finish(op, rows.part, rows.row + v * kWidth, n, first + f, s[f][v], s[f][1]);
         }
     }
 }
@@ -210,6 +173,7 @@ void read(const Linear& op, const Rows& rows) {
 
 void linear_integer(const Linear& op, int ith, int nth) {
     static_assert(kPanel == 2, "a result and its gate");
+    if (op.n_frames <= kFew) return linear_integer_few(op, ith, nth);
     const std::int64_t blocks = op.n_in / kBlock;
     const auto tile_bytes = static_cast<std::int64_t>(sizeof(FrameBlock)) * blocks;
     const std::int64_t tiles = (op.n_frames + kFrames - 1) / kFrames;
