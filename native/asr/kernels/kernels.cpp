@@ -4,7 +4,9 @@
 #include <new>
 #include <stdexcept>
 
-#if defined(__aarch64__) && defined(__linux__)
+#if defined(ASR_HAS_AVXVNNI)
+#include <cpuid.h>
+#elif defined(ASR_HAS_NEONDOT) && defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
 #endif
@@ -36,6 +38,14 @@ extern const Kernels kernels, integer_kernels;
 
 namespace {
 
+#if defined(ASR_HAS_AVXVNNI)
+// Not every compiler that knows the instructions knows the name for __builtin_cpu_supports.
+bool has_avxvnni() {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 4 & 1) != 0;
+}
+#endif
+
 #if defined(ASR_HAS_NEONDOT)
 bool has_dot_products() {
 #if defined(__linux__)
@@ -62,7 +72,7 @@ std::vector<const Kernels*> find_sets() {
 #if defined(ASR_HAS_AVX2)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
 #if defined(ASR_HAS_AVXVNNI)
-        if (__builtin_cpu_supports("avxvnni")) sets.push_back(&avxvnni::kernels);
+        if (has_avxvnni()) sets.push_back(&avxvnni::kernels);
 #endif
         sets.push_back(&avx2::kernels);
     }
