@@ -67,7 +67,10 @@ class LogMel:
 
 def ctc_greedy(logits: npt.NDArray[np.float32], blank: int) -> Tokens: ...
 def kernel_sets() -> list[str]:
-    """The sets of kernels that this processor can run, the best first; the last is ``reference``."""
+    """The sets of kernels that this processor can run, the best first; the last ones are plain loops."""
+
+def reference_kernels(name: str) -> str:
+    """The set that computes in plain loops what another does. Raises ``ValueError``."""
 
 def kernels() -> str:
     """The set in use."""

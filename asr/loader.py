@@ -34,7 +34,7 @@ class ModelLoader:
         self.path = Path(path)
         self.device = device
         # Do layers over these weights use our own kernels? They compute on the CPU, if it has a set of them.
-        self.fused = device.lower() == "cpu" and _core.kernel_sets() != ["reference"]
+        self.fused = device.lower() == "cpu" and _core.kernel_sets()[0] != "reference"
         self._file = _map_gguf(self.path)
         self.metadata: Mapping[str, Any] = self._file.metadata()
         self._stored: dict[str, ggml.Tensor] = self._file.tensors()

@@ -34,13 +34,14 @@ def linear(
     residual + (0.5 if ``half``) * activation(W norm(x) + b), where ``norm`` names a layer norm. ``gated`` is
     ``torch.nn.functional.glu``: the first half of the features times the sigmoid of the second.
     """
-    if fused(loader, x):
+    weight = clone_weight(ctx, loader, f"{name}.weight")
+    if fused(loader, x) or (loader.fused and weight.type == ggml.Type.Q8_0 and _multiplies_integers()):
         return fused_linear(
             ctx, loader, [name], x, norm=norm, activation=activation, residual=residual, half=half
         )
     if norm is not None:
         x = layer_norm(ctx, loader, norm, x)
-    y = ggml.mul_mat(ctx, matrix(ctx, clone_weight(ctx, loader, f"{name}.weight")), x)
+    y = ggml.mul_mat(ctx, matrix(ctx, weight), x)
     bias = clone_weight_opt(ctx, loader, f"{name}.bias")
     if bias is not None:
         y = ggml.add(ctx, y, bias)
@@ -56,8 +57,12 @@ def linear(
 
 
 def fused(loader: ModelLoader, x: ggml.Tensor) -> bool:
-    """Whether our own kernels take ``x``: for a single frame ggml's are as fast."""
+    """Whether our own kernels take ``x``: for a single frame ggml's are as fast, but with q8_0 weights."""
     return loader.fused and x.ne[1] > 1
+
+
+def _multiplies_integers() -> bool:
+    return _core.reference_kernels(_core.kernels()) == "reference_integer"
 
 
 def fused_linear(

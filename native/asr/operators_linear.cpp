@@ -154,6 +154,9 @@ void bind_linear_operators(py::module_& m) {
             return names;
         },
         "The sets of kernels that this processor can run, the best first.");
+    m.def(
+        "reference_kernels", [](const std::string& name) { return kernel_set(name).reference; },
+        py::arg("name"), "The set that computes in plain loops what another does.");
     m.def("kernels", [] { return kernels().name; }, "The set of kernels in use.");
     m.def("use_kernels", use_kernels, py::arg("name"), "Compute with another set from now on, for tests.");
 

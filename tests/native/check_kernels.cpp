@@ -16,7 +16,11 @@
 namespace {
 
 using Floats = std::vector<float>;
-constexpr double kTolerance = 1e-5;  // of the largest value, which the gates of a small case can make small
+// Of the largest value, or of 0.1: in a small case all values can be the small differences of large ones.
+constexpr double kTolerance = 1e-5;
+// Where frames are rounded to 8 bits after a layer norm: one that differs in its last bit can round to the
+// other neighbour.
+constexpr double kRounded = 2e-2;
 
 Floats normal(std::int64_t n) {
     static std::mt19937 random(1);
@@ -41,8 +45,8 @@ Floats result(const asr::Kernels& set, std::int64_t n, const Run& run, int nth) 
 }
 
 void compare(const asr::Kernels& set, std::int64_t n, const Run& run, Worst& worst) {
-    const Floats expected = result(*asr::kernel_sets().back(), n, run, 1), got = result(set, n, run, 1);
-    double most = 1e-30, error = 0;
+    const Floats expected = result(asr::kernel_set(set.reference), n, run, 1), got = result(set, n, run, 1);
+    double most = 0.1, error = 0;
     for (std::size_t i = 0; i < got.size(); ++i) {
         most = std::max(most, std::fabs(static_cast<double>(expected[i])));
         error = std::max(error, std::fabs(static_cast<double>(expected[i]) - got[i]));
@@ -71,7 +75,7 @@ void unpack_q8_0(const void* row, float* to, std::int64_t n) {
     for (std::int64_t i = 0; i < n; ++i) to[i] = from[i / 32 * 34 + 2 + i % 32] / 64.0F;
 }
 
-Worst check_linear(const asr::Kernels& set) {
+Worst check_linear(const asr::Kernels& set, bool normed) {
     Worst worst;
     for (const std::int64_t frames : {1, 2, 5, 7, 13, 33, 70}) {
         for (const std::int64_t n_in : {32, 96, 544, 1056}) {
@@ -94,7 +98,7 @@ Worst check_linear(const asr::Kernels& set) {
                     op.parts[0] = {packed ? bytes.data() : reinterpret_cast<const char*>(w.data()),
                                    packed ? n_in / 32 * 34 : n_in * 4, packed, packed ? unpack_q8_0 : nullptr,
                                    bias.data()};
-                    op.norm = {norm.data(), shift.data(), 1e-5F};
+                    if (normed) op.norm = {norm.data(), shift.data(), 1e-5F};
                     op.activation = activation;
                     op.scale = 0.5F;
                     op.residual = residual.data();
@@ -193,9 +197,9 @@ Worst check_convolutions(const asr::Kernels& set) {
     return worst;
 }
 
-bool report(const char* set, const char* kernel, const Worst& worst) {
-    const bool good = worst.error < kTolerance && worst.threads_agree;
-    std::printf("%-10s %-14s worst error %.1e%s%s\n", set, kernel, worst.error,
+bool report(const char* set, const char* kernel, const Worst& worst, double tolerance = kTolerance) {
+    const bool good = worst.error < tolerance && worst.threads_agree;
+    std::printf("%-17s %-12s worst error %.1e%s%s\n", set, kernel, worst.error,
                 worst.threads_agree ? "" : ", threads differ", good ? "" : "  FAILED");
     return good;
 }
@@ -205,7 +209,10 @@ bool report(const char* set, const char* kernel, const Worst& worst) {
 int main() {
     bool good = true;
     for (const asr::Kernels* set : asr::kernel_sets()) {
-        good = report(set->name, "linear", check_linear(*set)) && good;
+        const bool rounds = std::strcmp(set->reference, "reference_integer") == 0;
+        good = report(set->name, "linear", check_linear(*set, false)) && good;
+        good = report(set->name, "norm, linear", check_linear(*set, true), rounds ? kRounded : kTolerance) &&
+               good;
         good = report(set->name, "attention", check_attention(*set)) && good;
         good = report(set->name, "convolutions", check_convolutions(*set)) && good;
     }

@@ -2,8 +2,9 @@
 //
 // There are several sets of them, of the same results up to rounding: "reference" (plain loops in double
 // precision, for tests and for processors that have no other set) and one for each instruction set that the
-// kernels were compiled for. All are called by ggml's threads as custom operators: thread `ith` of `nth` does
-// its part, and no result depends on `nth`.
+// kernels were compiled for. Those that have products of bytes round the frames that meet q8_0 weights to 8
+// bits, as "reference_integer" does. All are called by ggml's threads as custom operators: thread `ith` of
+// `nth` does its part, and no result depends on `nth`.
 #pragma once
 
 #include <cstddef>
@@ -97,6 +98,7 @@ struct Depthwise {
 
 struct Kernels {
     const char* name;
+    const char* reference;  // the set that computes the same in plain loops
     void (*linear)(const Linear& op, int ith, int nth);
     void (*layer_norm)(const LayerNorm& op, int ith, int nth);
     void (*relative_attention)(const RelativeAttention& op, int ith, int nth);
@@ -105,10 +107,11 @@ struct Kernels {
     void (*depthwise)(const Depthwise& op, int ith, int nth);
 };
 
-// The sets that this processor can run, the best first, "reference" last.
+// The sets that this processor can run, the best first, the two references last.
 const std::vector<const Kernels*>& kernel_sets();
-// The set in use: the best, or the one chosen by use_kernels (for tests), which throws std::invalid_argument
-// when there is no such set.
+// The set of a name; throws std::invalid_argument when there is none.
+const Kernels& kernel_set(const std::string& name);
+// The set in use: the best, or the one chosen by use_kernels (for tests).
 const Kernels& kernels();
 void use_kernels(const std::string& name);
 

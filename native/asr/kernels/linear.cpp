@@ -4,11 +4,9 @@
 // into tiles, so that a vector holds the same feature of neighbouring frames; each output is one sum in the
 // order of the features, whatever the number of threads.
 
-#include "asr/kernels/kernels.h"
-#include "asr/kernels/norm.h"
+#include "asr/kernels/linear.h"
+
 #include "asr/kernels/set.h"
-#include "asr/kernels/simd.h"
-#include "asr/kernels/tiles.h"
 
 namespace asr::ASR_SET {
 namespace {
@@ -21,14 +19,6 @@ constexpr std::int64_t kFrames = 256;              // frames packed at a time
 constexpr std::int64_t kFew = 6;                   // frames not worth a tile
 
 static_assert(kBlock % kRows == 0 && kFrames % kTile == 0);
-
-// A frame as the product takes it: itself, or its norm in `room`.
-const float* frame(const Linear& op, std::int64_t t, float* room) {
-    const float* x = op.x + t * op.x_stride;
-    if (op.norm.weight == nullptr) return x;
-    normalise(x, op.n_in, op.norm, room);
-    return room;
-}
 
 // Frames [first, first + count) into tiles: for each block of kDepth features, for each tile, [feature,
 // frame].
@@ -72,23 +62,6 @@ void unpack_row(const Linear& op, const Linear::Part& part, std::int64_t row, st
     } else {
         part.unpack(from, to, n);
     }
-}
-
-Vector activate(const Linear& op, Vector v) {
-    if (op.activation == Activation::silu) return silu(v);
-    if (op.activation == Activation::relu) return larger(v, Vector{});
-    return v;
-}
-
-// The rows of results that a thread makes: `rows` of them from `row` on, of one part. When gated, the gate of
-// each is computed beside it.
-struct Rows {
-    int part;
-    std::int64_t row, rows;
-};
-
-std::int64_t results(const Linear& op) {
-    return op.activation == Activation::gated ? op.n_out / 2 : op.n_out;
 }
 
 void write(const Linear& op, std::int64_t frame, std::int64_t column, float value) {
@@ -170,22 +143,6 @@ void product(const Linear& op, const Rows& block, const float* packed, std::int6
     }
 }
 
-// The part of the results that thread ith computes, in units of `unit` rows.
-template <typename Body>
-void my_rows(const Linear& op, int ith, int nth, std::int64_t unit, std::int64_t most, Body&& body) {
-    const std::int64_t per_part = (results(op) + unit - 1) / unit, units = per_part * op.n_parts;
-    std::int64_t at = units * ith / nth;
-    const std::int64_t end = units * (ith + 1) / nth;
-    while (at < end) {
-        const int part = static_cast<int>(at / per_part);
-        const std::int64_t first = at % per_part;
-        const std::int64_t n = smaller(smaller(most / unit, end - at), per_part - first);
-        const std::int64_t row = first * unit;
-        body(Rows{part, row, smaller(n * unit, results(op) - row)});
-        at += n;
-    }
-}
-
 // One to kFew frames: each row is unpacked and multiplied with all of them.
 void few_frames(const Linear& op, int ith, int nth) {
     const std::int64_t n = op.n_in, width = round_up(n, 16), count = op.n_frames;
@@ -208,29 +165,20 @@ void few_frames(const Linear& op, int ith, int nth) {
                 for (int i = 0; i < 4; ++i) s[i] += load(w + k + i * kWidth) * load(x[t] + k + i * kWidth);
             }
             for (; k + kWidth <= n; k += kWidth) s[0] += load(w + k) * load(x[t] + k);
-            out[t] = sum((s[0] + s[1]) + (s[2] + s[3]));
-            for (; k < n; ++k) out[t] += w[k] * x[t][k];
-            if (part.bias != nullptr) out[t] += part.bias[row];
+            float total = sum((s[0] + s[1]) + (s[2] + s[3]));
+            for (; k < n; ++k) total += w[k] * x[t][k];
+            out[t * kWidth] = total;
         }
     };
-    my_rows(op, ith, nth, 1, op.n_out, [&](const Rows& block) {
-        const Linear::Part& part = op.parts[block.part];
-        for (std::int64_t r = block.row; r < block.row + block.rows; ++r) {
-            float out[kFew], gate[kFew];
-            dot(part, r, out);
-            if (op.activation == Activation::gated) dot(part, results(op) + r, gate);
-            for (std::int64_t t = 0; t < count; ++t) {
-                Vector v = broadcast(out[t]);
-                if (op.activation == Activation::gated) v = v * sigmoid(broadcast(gate[t]));
-                write(op, t, block.part * results(op) + r, activate(op, v)[0]);
-            }
-        }
-    });
+    row_by_row<kFew>(op, ith, nth, dot);
 }
 
 }  // namespace
 
 void linear(const Linear& op, int ith, int nth) {
+    if constexpr (kIntegers) {
+        if (all_q8_0(op)) return linear_integer(op, ith, nth);
+    }
     if (op.n_frames <= kFew) return few_frames(op, ith, nth);
     const bool gated = op.activation == Activation::gated;
     const std::int64_t gates = gated ? kBlock / 2 : 0;  // where the gates begin in a block

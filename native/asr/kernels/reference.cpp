@@ -31,11 +31,33 @@ void layer_norm(const LayerNorm& op, int ith, int nth) {
     }
 }
 
+// What the products of bytes make of a frame: each 32 features are rounded to multiples of 1/127 of the
+// largest of them. In float32, so that ties are the same ones.
+void round_blocks(std::vector<double>& x) {
+    for (std::size_t first = 0; first + 32 <= x.size(); first += 32) {
+        float most = 0;
+        bool finite = true;
+        for (std::size_t k = first; k < first + 32; ++k) {
+            most = std::max(most, std::fabs(static_cast<float>(x[k])));
+            finite = finite && std::isfinite(x[k]);
+        }
+        const float inverse = most > 1e-30F ? 127.0F / most : 0.0F, scale = most * (1.0F / 127.0F);
+        for (std::size_t k = first; k < first + 32; ++k) {
+            x[k] = finite ? static_cast<double>(std::nearbyint(static_cast<float>(x[k]) * inverse)) * scale
+                          : NAN;
+        }
+    }
+}
+
+template <bool Rounds>
 void linear(const Linear& op, int ith, int nth) {
+    const bool rounds = Rounds && std::all_of(op.parts, op.parts + op.n_parts,
+                                              [](const Linear::Part& part) { return part.is_q8_0; });
     const std::int64_t width = op.activation == Activation::gated ? op.n_out / 2 : op.n_out;
     std::vector<float> row(static_cast<std::size_t>(op.n_in));
     for (std::int64_t t = ith; t < op.n_frames; t += nth) {
-        const std::vector<double> x = normalise(op.x + t * op.x_stride, op.n_in, op.norm);
+        std::vector<double> x = normalise(op.x + t * op.x_stride, op.n_in, op.norm);
+        if (rounds) round_blocks(x);
         const auto dot = [&](const Linear::Part& part, std::int64_t r) {
             const char* from = part.weight + r * part.row_bytes;
             const auto* w = reinterpret_cast<const float*>(from);
@@ -52,7 +74,7 @@ void linear(const Linear& op, int ith, int nth) {
                 double y = dot(op.parts[p], r);
                 if (op.activation == Activation::gated) y *= sigmoid(dot(op.parts[p], width + r));
                 if (op.activation == Activation::silu) y *= sigmoid(y);
-                if (op.activation == Activation::relu) y = y > 0 ? y : 0;
+                if (op.activation == Activation::relu) y = y < 0 ? 0 : y;
                 y *= op.scale;
                 const std::int64_t column = p * width + r;
                 if (op.residual != nullptr) y += op.residual[t * op.residual_stride + column];
@@ -157,7 +179,10 @@ void depthwise(const Depthwise& op, int ith, int nth) {
 }  // namespace
 
 extern const Kernels kernels;
-const Kernels kernels = {"reference",       linear,   layer_norm, relative_attention, first_convolution,
-                         strided_depthwise, depthwise};
+const Kernels kernels = {"reference",        "reference",       linear<false>,     layer_norm,
+                         relative_attention, first_convolution, strided_depthwise, depthwise};
+extern const Kernels integer_kernels;
+const Kernels integer_kernels = {"reference_integer", "reference_integer", linear<true>,      layer_norm,
+                                 relative_attention,  first_convolution,   strided_depthwise, depthwise};
 
 }  // namespace asr::reference

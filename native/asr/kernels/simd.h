@@ -27,6 +27,13 @@ inline constexpr int kWidth = 4;
 inline constexpr int kRegisters = 32;  // NEON
 #endif
 
+// Whether products of integers are faster than those of floats (integers.h).
+#if defined(__AVX__) || defined(__ARM_FEATURE_DOTPROD)
+inline constexpr bool kIntegers = true;
+#else
+inline constexpr bool kIntegers = false;
+#endif
+
 typedef float Vector __attribute__((vector_size(kWidth * 4)));
 typedef std::int32_t Integers __attribute__((vector_size(kWidth * 4)));
 typedef float Four __attribute__((vector_size(16)));
@@ -51,6 +58,7 @@ inline Vector load_some(const float* from, int n) {
     return v;
 }
 inline void store_some(float* to, Vector v, int n) {
+    if (n == kWidth) return store(to, v);
     std::memcpy(to, &v, static_cast<std::size_t>(n) * sizeof(float));
 }
 // n floats in vectors, the last of them perhaps in part: body(first, how many).
@@ -91,12 +99,16 @@ inline float load_half(const char* from) {
 #endif
 }
 
+// b where either is NaN.
 inline Vector larger(Vector a, Vector b) { return a > b ? a : b; }
 
 inline float sum(Vector v) {
-    float total = 0;
-    for (int i = 0; i < kWidth; ++i) total += v[i];
-    return total;
+    Four parts[kWidth / 4];
+    std::memcpy(parts, &v, sizeof(v));
+    for (int n = kWidth / 8; n > 0; n /= 2) {
+        for (int i = 0; i < n; ++i) parts[i] += parts[i + n];
+    }
+    return (parts[0][0] + parts[0][1]) + (parts[0][2] + parts[0][3]);
 }
 inline float largest(Vector v) {
     float most = v[0];
@@ -104,10 +116,10 @@ inline float largest(Vector v) {
     return most;
 }
 
-// e^x to 2 units in the last place; 0 below -87.3, infinity above 88.7.
+// e^x to 2 units in the last place; 0 below -87.3, infinity above 88.7, NaN of NaN.
 inline Vector exp(Vector x) {
     const Vector low = broadcast(-87.3F), high = broadcast(88.7F);
-    const Vector inside = larger(x, low) < high ? larger(x, low) : high;
+    const Vector above = larger(low, x), inside = above > high ? high : above;
     // x = n ln 2 + r with |r| <= ln 2 / 2; adding 1.5 * 2^23 rounds to an integer.
     const Vector magic = broadcast(12582912.0F);
     const Vector n = (inside * 1.44269504F + magic) - magic;

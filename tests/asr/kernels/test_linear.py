@@ -16,8 +16,18 @@ from ggml import Type
 FloatArray = npt.NDArray[np.float32]
 Check = Callable[..., None]
 
-# Frames, inputs, outputs: one frame, primes, tails of every tile, several blocks of features.
-SIZES = [(1, 64, 37), (5, 96, 50), (6, 32, 1), (7, 32, 5), (13, 544, 101), (37, 1056, 96), (301, 512, 48)]
+# Frames, inputs, outputs: one frame, primes, tails of every tile, several blocks of features, and more frames
+# than are packed at a time.
+SIZES = [
+    (1, 64, 37),
+    (5, 96, 50),
+    (6, 32, 1),
+    (7, 32, 5),
+    (13, 544, 101),
+    (37, 1056, 96),
+    (301, 512, 48),
+    (307, 2080, 40),
+]
 
 
 def normal(*shape: int) -> FloatArray:
@@ -46,7 +56,10 @@ def test_odd_inputs(n_in: int, check: Check) -> None:
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("activation", ["none", "relu", "silu", "gated"])
 @pytest.mark.parametrize("half", [False, True])
-def test_what_is_around_it(size: tuple[int, int, int], activation: str, half: bool, check: Check) -> None:
+@pytest.mark.parametrize("normed", [False, True])
+def test_what_is_around_it(
+    size: tuple[int, int, int], activation: str, half: bool, normed: bool, check: Check
+) -> None:
     n_frames, n_in, n_out = size
     rows = 2 * n_out if activation == "gated" else n_out
     inputs: dict[str, Any] = {
@@ -64,13 +77,13 @@ def test_what_is_around_it(size: tuple[int, int, int], activation: str, half: bo
             t["x"],
             [t["w"]],
             biases=[t["b"]],
-            norm=[t["norm"], t["shift"]],
+            norm=[t["norm"], t["shift"]] if normed else [],
             activation=activation,
             residual=t["residual"],
             half=half,
         )
 
-    check(build, inputs, 4e-6)
+    check(build, inputs, 4e-6, rounded=1e-2 if normed else None)
 
 
 @pytest.mark.parametrize("name", _core.kernel_sets())
@@ -81,9 +94,14 @@ def test_half_without_a_residual(name: str, run: Callable[..., FloatArray]) -> N
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_three_side_by_side(size: tuple[int, int, int], check: Check) -> None:
+@pytest.mark.parametrize(
+    "kinds", [[Type.F32] * 3, [Type.Q8_0] * 3, [Type.Q8_0, Type.F16, Type.Q8_0]], ids=["f32", "q8_0", "mixed"]
+)
+def test_three_side_by_side(size: tuple[int, int, int], kinds: list[Type], check: Check) -> None:
     n_frames, n_in, n_out = size
-    inputs = {"x": normal(n_frames, n_in), **{f"w{i}": weight(n_out, n_in) * (i + 1) for i in range(3)}}
+    inputs: dict[str, Any] = {"x": normal(n_frames, n_in)}
+    for i, kind in enumerate(kinds):
+        inputs[f"w{i}"] = (kind, weight(n_out, n_in) * (i + 1))
     check(lambda ctx, t: _core.linear(ctx, t["x"], [t[f"w{i}"] for i in range(3)]), inputs)
 
 
