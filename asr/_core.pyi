@@ -28,15 +28,17 @@ class PersistentBackend:
     def cancel(self) -> None: ...
 
 class TransducerDecoder:
-    """Greedy RNN-T and TDT decoding over two graphs that are built once."""
+    """Greedy RNN-T and TDT decoding over three graphs that are built once."""
 
     def __init__(
         self,
         *,
         backend: PersistentBackend,
+        embed: ggml.Graph,
         predict: ggml.Graph,
         joint: ggml.Graph,
         token: ggml.Tensor,
+        input_gates: ggml.Tensor,
         encoder_frame: ggml.Tensor,
         logits: ggml.Tensor,
         state: Sequence[ggml.Tensor],

@@ -1,7 +1,8 @@
 """The transducer heads, RNN-T and TDT: NeMo's ``RNNTDecoder`` and ``RNNTJoint``, decoded greedily.
 
-Two small graphs are built once, in memory of their own, and run again for every step by a loop in C++
-(``native/asr/transducer.cpp``): the prediction network after each token, the joint for each frame tried.
+Three small graphs are built once, in memory of their own, and run again for every step by a loop in C++
+(``native/asr/transducer.cpp``): the embedding of each token that is new to the loop, the prediction network
+after each token, the joint for each frame tried.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from asr.errors import ModelFormatError
 from asr.hyperparameters import Transducer
 from asr.loader import ModelLoader
 from asr.nn.linear import linear
-from asr.nn.lstm import LstmState, lstm_cell
+from asr.nn.lstm import LstmState, lstm_cell, lstm_input
 
+_LSTM = "decoder.prediction.dec_rnn.lstm"
 _MAX_NODES = 256
 _MAX_TENSORS = 512
 
@@ -54,7 +56,7 @@ def _build_decoder(
     backend: Backend, loader: ModelLoader, config: Transducer, vocab_size: int
 ) -> tuple[_core.TransducerDecoder, ggml.Tensor]:
     """The decoder, and the tensor through which the prediction network's output reaches the joint."""
-    ctx = ggml.Context(_MAX_TENSORS * ggml.tensor_overhead() + 2 * ggml.graph_overhead(_MAX_NODES))
+    ctx = ggml.Context(_MAX_TENSORS * ggml.tensor_overhead() + 3 * ggml.graph_overhead(_MAX_NODES))
     token = _input(ctx, ggml.Type.I32, 1)
     encoder_frame = _input(ctx, ggml.Type.F32, config.joint_hidden)
     state = [
@@ -65,11 +67,18 @@ def _build_decoder(
     ]
     prediction = _input(ctx, ggml.Type.F32, config.joint_hidden)  # from one graph to the other
 
-    predict = ggml.Graph(ctx, _MAX_NODES)
+    input_gates = _input(ctx, ggml.Type.F32, 4 * config.pred_hidden)  # likewise
+
+    embed = ggml.Graph(ctx, _MAX_NODES)
     x = ggml.get_rows(ctx, clone_weight(ctx, loader, "decoder.prediction.embed.weight"), token)
-    x = ggml.reshape_1d(ctx, x, config.pred_hidden)
+    x = lstm_input(ctx, loader, _LSTM, 0, ggml.reshape_1d(ctx, x, config.pred_hidden))
+    embed.expand(ggml.cpy(ctx, x, input_gates))
+
+    predict = ggml.Graph(ctx, _MAX_NODES)
+    x = input_gates
     for layer, before in enumerate(state):
-        after = lstm_cell(ctx, loader, "decoder.prediction.dec_rnn.lstm", layer, x, before)
+        gates = lstm_input(ctx, loader, _LSTM, layer, x) if layer > 0 else x
+        after = lstm_cell(ctx, loader, _LSTM, layer, gates, before)
         # The state is updated in place: these copies come after every use of the old one in the graph.
         for new, old in zip(after, before, strict=True):
             predict.expand(ggml.cpy(ctx, new, old))
@@ -85,9 +94,11 @@ def _build_decoder(
     ggml.alloc_ctx_tensors(ctx, backend.handle)
     decoder = _core.TransducerDecoder(
         backend=backend.core,
+        embed=embed,
         predict=predict,
         joint=joint,
         token=token,
+        input_gates=input_gates,
         encoder_frame=encoder_frame,
         logits=logits,
         state=[tensor for layer_state in state for tensor in layer_state],

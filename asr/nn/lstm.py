@@ -16,20 +16,17 @@ class LstmState(NamedTuple):
     cell: ggml.Tensor
 
 
+def lstm_input(ctx: ggml.Context, loader: ModelLoader, name: str, layer: int, x: ggml.Tensor) -> ggml.Tensor:
+    """The share of the gates that does not depend on the state: x [n_in] -> [4 n_hidden]."""
+    return _affine(ctx, loader, name, f"ih_l{layer}", x)
+
+
 def lstm_cell(
     ctx: ggml.Context, loader: ModelLoader, name: str, layer: int, x: ggml.Tensor, state: LstmState
 ) -> LstmState:
-    """``torch.nn.LSTM`` for one time step: x [n_in] and the state before -> the state after."""
-
-    def affine(kind: str, value: ggml.Tensor) -> ggml.Tensor:
-        weight = clone_weight(ctx, loader, f"{name}.weight_{kind}_l{layer}")
-        return ggml.add(
-            ctx, ggml.mul_mat(ctx, weight, value), clone_weight(ctx, loader, f"{name}.bias_{kind}_l{layer}")
-        )
-
-    gates = ggml.add(
-        ctx, affine("ih", x), affine("hh", state.hidden)
-    )  # [4 n_hidden]: input, forget, cell, output
+    """``torch.nn.LSTM`` for one time step: :func:`lstm_input` and the state before -> the state after."""
+    # [4 n_hidden]: input, forget, cell, output
+    gates = ggml.add(ctx, x, _affine(ctx, loader, name, f"hh_l{layer}", state.hidden))
     n_hidden = state.hidden.ne[0]
 
     def gate(index: int) -> ggml.Tensor:
@@ -40,3 +37,8 @@ def lstm_cell(
     cell = ggml.add(ctx, kept, added)
     hidden = ggml.mul(ctx, ggml.sigmoid(ctx, gate(3)), ggml.tanh(ctx, cell))
     return LstmState(hidden, cell)
+
+
+def _affine(ctx: ggml.Context, loader: ModelLoader, name: str, kind: str, x: ggml.Tensor) -> ggml.Tensor:
+    weight, bias = (clone_weight(ctx, loader, f"{name}.{part}_{kind}") for part in ("weight", "bias"))
+    return ggml.add(ctx, ggml.mul_mat(ctx, weight, x), bias)

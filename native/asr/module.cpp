@@ -111,20 +111,22 @@ PYBIND11_MODULE(_core, m) {
         .def("cancel", &PersistentBackend::cancel);
 
     py::class_<TransducerDecoder>(m, "TransducerDecoder")
-        .def(py::init([](std::shared_ptr<PersistentBackend> backend, std::shared_ptr<ggmlpy::Graph> predict,
-                         std::shared_ptr<ggmlpy::Graph> joint, const ggmlpy::Tensor& token,
+        .def(py::init([](std::shared_ptr<PersistentBackend> backend, std::shared_ptr<ggmlpy::Graph> embed,
+                         std::shared_ptr<ggmlpy::Graph> predict, std::shared_ptr<ggmlpy::Graph> joint,
+                         const ggmlpy::Tensor& token, const ggmlpy::Tensor& input_gates,
                          const ggmlpy::Tensor& encoder_frame, const ggmlpy::Tensor& logits,
                          std::vector<ggmlpy::Tensor> state, int blank, std::vector<std::int32_t> durations,
                          int max_symbols) {
-                 asr::TransducerGraphs graphs{std::move(predict), std::move(joint), token,
-                                              encoder_frame,      logits,           std::move(state)};
+                 asr::TransducerGraphs graphs{
+                     std::move(embed), std::move(predict), std::move(joint), token,
+                     input_gates,      encoder_frame,      logits,           std::move(state)};
                  asr::TransducerRules rules{blank, std::move(durations), max_symbols};
                  return std::make_unique<TransducerDecoder>(std::move(backend), std::move(graphs),
                                                             std::move(rules));
              }),
-             py::kw_only(), py::arg("backend"), py::arg("predict"), py::arg("joint"), py::arg("token"),
-             py::arg("encoder_frame"), py::arg("logits"), py::arg("state"), py::arg("blank"),
-             py::arg("durations"), py::arg("max_symbols"))
+             py::kw_only(), py::arg("backend"), py::arg("embed"), py::arg("predict"), py::arg("joint"),
+             py::arg("token"), py::arg("input_gates"), py::arg("encoder_frame"), py::arg("logits"),
+             py::arg("state"), py::arg("blank"), py::arg("durations"), py::arg("max_symbols"))
         .def("decode", decode_transducer, py::arg("frames"), py::arg("cancel") = py::none(),
              "[T, joint_hidden] -> (ids, frames, durations, confidence), whether all was finite");
 

@@ -14,6 +14,7 @@ TransducerDecoder::TransducerDecoder(std::shared_ptr<PersistentBackend> backend,
                                      TransducerRules rules)
     : backend_(std::move(backend)), graphs_(std::move(graphs)), rules_(std::move(rules)) {
     ggmlpy::Guard guard;
+    check_computable(*graphs_.embed, backend_->handle()->get());
     check_computable(*graphs_.predict, backend_->handle()->get());
     check_computable(*graphs_.joint, backend_->handle()->get());
     joint_hidden_ = static_cast<std::size_t>(ggml_nelements(graphs_.encoder_frame.allocated()));
@@ -24,6 +25,7 @@ TransducerDecoder::TransducerDecoder(std::shared_ptr<PersistentBackend> backend,
                           " outputs, vocabulary, blank and durations are " +
                           std::to_string(n_tokens_ + rules_.durations.size()));
     }
+    input_gates_.resize(n_tokens_);
     if (rules_.max_symbols < 1) throw GgmlFailure("max_symbols must be at least 1");
 }
 
@@ -84,8 +86,22 @@ TransducerResult TransducerDecoder::loop(const float* frames, std::size_t n_fram
 }
 
 void TransducerDecoder::predict(std::int32_t token, Interrupt& interrupt) {
+    embed(token, interrupt);
+    if (!interrupt.stopped()) backend_->step(graphs_.predict->get(), interrupt);
+}
+
+void TransducerDecoder::embed(std::int32_t token, Interrupt& interrupt) {
+    ggml_tensor* gates = graphs_.input_gates.get();
+    std::vector<float>& known = input_gates_[static_cast<std::size_t>(token)];
+    if (!known.empty()) {
+        ggml_backend_tensor_set(gates, known.data(), 0, ggml_nbytes(gates));
+        return;
+    }
     ggml_backend_tensor_set(graphs_.token.get(), &token, 0, sizeof token);
-    backend_->step(graphs_.predict->get(), interrupt);
+    backend_->step(graphs_.embed->get(), interrupt);
+    if (interrupt.stopped()) return;
+    known.resize(static_cast<std::size_t>(ggml_nelements(gates)));
+    ggml_backend_tensor_get(gates, known.data(), 0, ggml_nbytes(gates));
 }
 
 void TransducerDecoder::reset_state() {

@@ -63,6 +63,7 @@ def test_no_thread_is_started(gguf_path: Callable[[str], Path], mixed: list[Arra
 
 
 def graphs_of(model: asr.Model, clip: Array) -> tuple[int, int, int]:
+    model.transcribe(clip)  # projects the positions that it needs
     backend: Backend = model.decoder_backend
     before = backend.graphs_run
     encoder_before = model.backend.graphs_run
@@ -92,6 +93,18 @@ def test_graphs_of_an_utterance_tdt(model: asr.Model, report_line: Callable[[str
     # A TDT skips frames: up to four for a blank.
     assert decoder > 2 + 2 * tokens > 2
     assert decoder >= 50
+
+
+def test_a_token_is_embedded_once(gguf_path: Callable[[str], Path], clips: dict[str, Array]) -> None:
+    model = asr.load_model(gguf_path("rnnt"), n_threads=1)
+    first = model.transcribe(clips["long"])
+    backend: Backend = model.decoder_backend
+    before = backend.graphs_run
+    again = model.transcribe(clips["long"])
+    later = backend.graphs_run - before
+    assert again == first
+    # The start of sequence counts as a token here.
+    assert before - later == len({token.id for token in first.tokens}) + 1 > 2
 
 
 @needs_proc

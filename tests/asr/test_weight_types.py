@@ -23,7 +23,7 @@ from asr.convert.tensors import expected_tensors, is_matmul
 from asr.hyperparameters import Encoder, Hyperparameters, Preprocessor, Transducer
 from asr.loader import ModelLoader
 from asr.nn.linear import linear
-from asr.nn.lstm import LstmState, lstm_cell
+from asr.nn.lstm import LstmState, lstm_cell, lstm_input
 from ggml import Type
 
 if TYPE_CHECKING:
@@ -194,13 +194,14 @@ def joint_output(model: asr.Model) -> Array:
     frame = np.random.default_rng(5).standard_normal(WIDTH)
 
     def build(ctx: ggml.Context) -> ggml.Tensor:
-        zero = np.zeros(WIDTH)
+        zero, name = np.zeros(WIDTH), "decoder.prediction.dec_rnn.lstm"
         state = LstmState(*(graph_input_tensor(ctx, Type.F32, (WIDTH,), zero) for _ in range(2)))
         for token in (60, 7):
             index = graph_input_tensor(ctx, Type.I32, (1,), [token])
             x = ggml.get_rows(ctx, clone_weight(ctx, loader, "decoder.prediction.embed.weight"), index)
             x = ggml.reshape_1d(ctx, x, WIDTH)
-            state = lstm_cell(ctx, loader, "decoder.prediction.dec_rnn.lstm", 0, x, state)
+            gates = lstm_input(ctx, loader, name, 0, x)
+            state = lstm_cell(ctx, loader, name, 0, gates, state)
         capture_graph_output(state.hidden)
         encoder = linear(ctx, loader, "joint.enc", graph_input_tensor(ctx, Type.F32, (WIDTH,), frame))
         both = ggml.add(ctx, encoder, linear(ctx, loader, "joint.pred", state.hidden))
