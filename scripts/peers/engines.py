@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -145,7 +146,15 @@ def run_nemo(arguments: argparse.Namespace) -> Result:
 
 
 def run_onnx(arguments: argparse.Namespace) -> Result:
-    """Measures onnx-asr on a folder from :mod:`peers.models`; ``arguments.type`` is f32 or int8."""
+    """Measures onnx-asr on a folder from :mod:`peers.models`; ``arguments.type`` is f32 or int8.
+
+    As it comes, encoder, decoder and NumPy's BLAS have a pool of threads each, which go on spinning after
+    their work and take the processors from one another: the whole then takes much longer than its parts.
+    ``--pools shared`` gives both models one pool, and BLAS, which has next to nothing to do, one thread.
+    """
+    shared = arguments.pools == "shared"
+    if shared:
+        os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"  # before NumPy is imported
     import numpy as np
 
     samples = read_clip(arguments.clip)
@@ -158,6 +167,9 @@ def run_onnx(arguments: argparse.Namespace) -> Result:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = arguments.threads
     options.inter_op_num_threads = 1
+    if shared:
+        onnxruntime.set_global_thread_pool_sizes(arguments.threads, 1)
+        options.use_per_session_threads = False
     kind = json.loads((arguments.model / "config.json").read_text())["model_type"]
     model = onnx_asr.load_model(
         kind,
@@ -196,6 +208,7 @@ def main() -> int:
     parser.add_argument("--repeats", type=int, required=True)
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--states", type=Path, required=True, help="file for the encoder's output")
+    parser.add_argument("--pools", choices=["shared", "own"], help="of threads, for onnx-asr")
     arguments = parser.parse_args()
     print(json.dumps(ENGINES[arguments.engine](arguments)))
     return 0

@@ -1,7 +1,7 @@
 """The models each engine needs, made from one checkpoint and kept in a folder.
 
-``python -m peers.models export`` runs in NeMo's Python, ``quantize`` in onnx-asr's. What is there already, and
-not older than the checkpoint, is used again.
+``python -m peers.models export`` runs in NeMo's Python, ``quantize`` in onnx-asr's. What is there already,
+and not older than the checkpoint, is used again.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ class Engine:
     type: str
     python: str
     model: Path
+    options: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -78,7 +79,7 @@ def run_once(engine: Engine, clip: Path, threads: int, states: Path, plan: Plan)
     """One run; "others" in the result is how many processors other processes kept busy meanwhile."""
     arguments = [engine.kind, str(clip), "--model", str(engine.model), "--type", engine.type]
     arguments += ["--threads", str(threads), "--states", str(states)]
-    arguments += ["--repeats", str(plan.repeats), "--seconds", str(plan.seconds)]
+    arguments += ["--repeats", str(plan.repeats), "--seconds", str(plan.seconds), *engine.options]
     _wait_until_quiet(plan.patience)
     start, busy, own = time.monotonic(), _busy(), os.times()
     output = run_module(engine.python, "peers.engines", arguments, threads)
