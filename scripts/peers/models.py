@@ -46,14 +46,14 @@ def make_onnx(checkpoint: Path, folder: Path, nemo_python: str | None, onnx_pyth
     if nemo_python is None:
         raise SystemExit(f"{target} is missing and takes NeMo to make: give --nemo-python too")
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        made = Path(scratch) / "onnx"
+        made.mkdir()
         _say(f"exporting to {target.name}")
-        run_module(nemo_python, "peers.models", ["export", str(checkpoint), scratch])
+        run_module(nemo_python, "peers.models", ["export", str(checkpoint), str(made)])
         _say(f"quantizing in {target.name}")
-        run_module(onnx_python, "peers.models", ["quantize", scratch])
+        run_module(onnx_python, "peers.models", ["quantize", str(made)])
         shutil.rmtree(target, ignore_errors=True)
-        target.mkdir()
-        for path in Path(scratch).iterdir():
-            path.rename(target / path.name)
+        made.rename(target)  # whole or not at all
     return target
 
 
