@@ -27,8 +27,8 @@ in each other's way: look for a better setting before taking its time for what i
 Seconds; "mel", "encoder" and "decoder" are the parts, best of three; "memory" is the process's peak (Linux),
 mapped weights included; "x real time" is the clip's length by the best time; "CPU" is what the calling thread
 has used in its best run, which other processes disturb less than the time on the clock; only measured with
-one thread. "others" is how many processors other processes kept busy meanwhile (Linux): repeat a run with
-much more than 0.1 there. Each run waits until the machine is quiet, at most ``--patience`` seconds.
+one thread. "others" is how many processors other processes kept busy meanwhile (Linux): a pair with more
+than 0.1 there is in brackets and not in the median. Each run waits until the machine is quiet, at most ``--patience`` seconds.
 """
 
 from __future__ import annotations

@@ -91,29 +91,28 @@ def export(checkpoint: Path, folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
 
 
-def _gather(path: Path) -> None:
-    """Puts what a model of more than 2 GB keeps in a file per tensor into one."""
+def _gather(folder: Path) -> None:
+    """Puts what a model of more than 2 GB keeps in a file per tensor into one file per model."""
     import onnx
 
-    tensors = onnx.load(path, load_external_data=False).graph.initializer
-    files = {entry.value for tensor in tensors for entry in tensor.external_data if entry.key == "location"}
-    if not files:
+    scattered = [path for path in folder.iterdir() if path.suffix not in (".onnx", ".txt", ".json")]
+    if not scattered:
         return
-    model = onnx.load(path)
-    for name in files:
-        (path.parent / name).unlink()
-    onnx.save_model(model, path, save_as_external_data=True, location=f"{path.name}.data")
+    for name in (ENCODER, JOINT):
+        path = folder / f"{name}.onnx"
+        onnx.save_model(onnx.load(path), path, save_as_external_data=True, location=f"{path.name}.data")
+    for path in scattered:
+        path.unlink()
 
 
 def quantize(folder: Path) -> None:
     """The int8 models: weights of matrix products to 8 bits now, their inputs while they run."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
+    _gather(folder)
     for name in (ENCODER, JOINT):
-        source = folder / f"{name}.onnx"
-        _gather(source)
         quantize_dynamic(
-            source,
+            folder / f"{name}.onnx",
             folder / f"{name}.int8.onnx",
             op_types_to_quantize=["MatMul"],
             weight_type=QuantType.QInt8,

@@ -26,6 +26,8 @@ COLUMNS = (
     "others",
 )
 
+DISTURBED = 0.1  # processors that others kept busy during a run
+
 
 def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
@@ -70,23 +72,40 @@ def versions(engines: Sequence[Engine], results: Sequence[Result]) -> str:
     return "Versions: " + ", ".join(named.values())
 
 
+def _disturbed(result: Result) -> bool:
+    return result["others"] is not None and result["others"] > DISTURBED
+
+
+def _pairs(
+    table: Sequence[Sequence[Result]], mine: int, theirs: int, summary: Callable[[Sequence[float]], float]
+) -> list[str]:
+    """Two cells: the ratio of each round, and their median without the disturbed ones."""
+    shown, counted = [], []
+    for results in table:
+        ratio = summary(results[mine]["wall"]) / summary(results[theirs]["wall"])
+        if _disturbed(results[mine]) or _disturbed(results[theirs]):
+            shown.append(f"({ratio:.2f})")
+        else:
+            shown.append(f"{ratio:.2f}")
+            counted.append(ratio)
+    return [", ".join(shown), f"{statistics.median(counted):.2f}" if counted else "-"]
+
+
 def ratios(engines: Sequence[Engine], table: Sequence[Sequence[Result]]) -> str:
-    """Our time by each peer's, round by round, of the best call and of the median call; "" without both."""
+    """Our time by each peer's, round by round, of the best call and of the median call; "" without both.
+
+    A pair is in brackets, and not in the median, where other processes disturbed one of its runs.
+    """
     ours = [index for index, engine in enumerate(engines) if engine.kind == "asr"]
     peers = [index for index, engine in enumerate(engines) if engine.kind != "asr"]
     if not ours or not peers:
         return ""
-    summaries: list[Callable[[Sequence[float]], float]] = [min, statistics.median]
     rows = []
     for mine in ours:
         for theirs in peers:
-            cells = [engines[mine].label, engines[theirs].label]
-            for summary in summaries:
-                pairs = [
-                    summary(results[mine]["wall"]) / summary(results[theirs]["wall"]) for results in table
-                ]
-                cells += [", ".join(f"{ratio:.2f}" for ratio in pairs), f"{statistics.median(pairs):.2f}"]
-            rows.append(_line(cells))
+            labels = [engines[mine].label, engines[theirs].label]
+            best, middle = _pairs(table, mine, theirs, min), _pairs(table, mine, theirs, statistics.median)
+            rows.append(_line([*labels, *best, *middle]))
     columns = ("time of", "by that of", "best, pair by pair", "median", "medians, pair by pair", "median")
     return "\n".join([_header(columns), *rows])
 
