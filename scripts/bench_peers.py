@@ -28,7 +28,8 @@ Seconds; "mel", "encoder" and "decoder" are the parts, best of three; "memory" i
 mapped weights included; "x real time" is the clip's length by the best time; "CPU" is what the calling thread
 has used in its best run, which other processes disturb less than the time on the clock; only measured with
 one thread. "others" is how many processors other processes kept busy meanwhile (Linux): a pair with more
-than 0.1 there is in brackets and not in the median. Each run waits until the machine is quiet, at most ``--patience`` seconds.
+than 0.1 there is in brackets and not in the median. Each run waits until the machine is quiet, at most
+``--patience`` seconds.
 """
 
 from __future__ import annotations
