@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypedDict, overload
@@ -176,7 +177,8 @@ class Model:
         for done, source in enumerate(sources, 1):
             if cancel is not None and cancel.is_set():
                 raise Cancelled("the transcription was cancelled")
-            samples = load_audio(source, sample_rate, self.sample_rate, channel)
+            with _enough_memory("to read the recording"):
+                samples = load_audio(source, sample_rate, self.sample_rate, channel)
             results.append(self._transcribe(samples, head, min_duration, cancel))
             if progress is not None:
                 progress(done, len(sources))
@@ -190,7 +192,8 @@ class Model:
         The stages are ``read``, ``mel``, ``encoder`` and ``decoder``; silence has the first only.
         """
         head = self._head(decoder)
-        samples = load_audio(audio, None, self.sample_rate, None)
+        with _enough_memory("to read the recording"):
+            samples = load_audio(audio, None, self.sample_rate, None)
         lap("read")
         return self._transcribe(samples, head, 1.0, None, lap)
 
@@ -258,32 +261,28 @@ class Model:
         lap: Callable[[str], None] = lambda stage: None,
     ) -> Transcript:
         duration = len(samples) / self.sample_rate
-        if is_silent(samples):
-            return Transcript("", (), (), (), duration, self.name, head)
-        missing = max(0, int(min_duration * self.sample_rate) - len(samples))
-        before = missing // 2
-        if missing:
-            samples = np.pad(samples, (before, missing - before))
-        try:
+        with _enough_memory(f"to transcribe {duration:.0f} s of audio at once"):
+            if is_silent(samples):
+                return Transcript("", (), (), (), duration, self.name, head)
+            missing = max(0, int(min_duration * self.sample_rate) - len(samples))
+            before = missing // 2
+            if missing:
+                samples = np.pad(samples, (before, missing - before))
             features = self._features(samples)
             lap("mel")
             encoded = self._encoder.encode(self.backend, features, cancel)
             lap("encoder")
-        except MemoryError:
-            raise MemoryLimitError(
-                f"not enough memory to transcribe {duration:.0f} s of audio at once; cut it into parts"
-            ) from None
-        self._check_finite(encoded)
-        hypothesis = self._heads[head].decode(encoded, cancel)
-        text, tokens, words, segments = build_transcript_parts(
-            hypothesis,
-            self.tokenizer,
-            head,
-            self.frame_seconds,
-            offset_seconds=before / self.sample_rate,
-            duration=duration,
-        )
-        lap("decoder")
+            self._check_finite(encoded)
+            hypothesis = self._heads[head].decode(encoded, cancel)
+            text, tokens, words, segments = build_transcript_parts(
+                hypothesis,
+                self.tokenizer,
+                head,
+                self.frame_seconds,
+                offset_seconds=before / self.sample_rate,
+                duration=duration,
+            )
+            lap("decoder")
         return Transcript(text, tokens, words, segments, duration, self.name, head)
 
     def _features(self, samples: FloatArray) -> FloatArray:
@@ -342,6 +341,14 @@ def transcribe(
     if isinstance(audio, list | tuple):
         return model.transcribe(audio, **options)
     return model.transcribe(audio, **options)
+
+
+@contextmanager
+def _enough_memory(what: str) -> Iterator[None]:
+    try:
+        yield
+    except MemoryError:
+        raise MemoryLimitError(f"not enough memory {what}; cut it into parts") from None
 
 
 def _text(value: object) -> str | None:

@@ -60,7 +60,13 @@ from ggml.devices import (  # noqa: E402
     registry,
 )
 from ggml.enums import BufferUsage, DeviceType, SplitAxis  # noqa: E402
-from ggml.errors import Cancelled, GgmlError, UnsupportedError, UnsupportedProcessorError  # noqa: E402
+from ggml.errors import (  # noqa: E402
+    Cancelled,
+    GgmlError,
+    OutOfMemoryError,
+    UnsupportedError,
+    UnsupportedProcessorError,
+)
 from ggml.gguf_writer import GgufType, GgufWriter  # noqa: E402
 from ggml.meta import Split, SplitInfo, meta_device  # noqa: E402
 from ggml.op_enums import (  # noqa: E402
@@ -101,6 +107,7 @@ __all__ = [
     "Graph",
     "GraphPlan",
     "MultiBuffer",
+    "OutOfMemoryError",
     "Pool",
     "Prec",
     "Registry",

@@ -15,5 +15,9 @@ class UnsupportedError(GgmlError):
     """The device or backend does not have what was asked for, such as events or graph plans."""
 
 
+class OutOfMemoryError(GgmlError, MemoryError):
+    """A device, or this process, has not as much memory as was asked for."""
+
+
 class Cancelled(GgmlError):
     """The computation was cancelled by its ``cancel`` argument."""

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 
 namespace asr {
 namespace {
@@ -30,20 +31,21 @@ void require_size(std::size_t actual, std::size_t expected, const char* name) {
     }
 }
 
-// Calls work(begin, end) on contiguous parts of [0, count), the first on this thread. A future of std::async
-// waits in its destructor, so no thread outlives the call even when one of them throws.
+// Calls work(begin, end) on contiguous parts of [0, count), the first on this thread, and those for which the
+// system has no thread. A future of std::async waits in its destructor, so no thread outlives the call even
+// when one of them throws.
 template <typename Work>
 void in_parallel(std::size_t count, std::size_t n_parts, const Work& work) {
+    const auto bound = [=](std::size_t part) { return count * part / n_parts; };
     std::vector<std::future<void>> others;
-    others.reserve(n_parts);
-    const std::size_t first_end = count / n_parts;
-    for (std::size_t part = 1; part < n_parts; ++part) {
-        const std::size_t begin = count * part / n_parts;
-        const std::size_t end = count * (part + 1) / n_parts;
-        others.push_back(std::async(std::launch::async, [&work, begin, end] { work(begin, end); }));
+    std::size_t part = n_parts;
+    try {
+        for (; part > 1; --part)
+            others.push_back(std::async(std::launch::async, work, bound(part - 1), bound(part)));
+    } catch (const std::system_error&) {
     }
-    work(std::size_t{0}, first_end);
-    for (auto& other : others) other.get();
+    work(bound(0), bound(part));
+    for (std::future<void>& other : others) other.get();
 }
 
 }  // namespace

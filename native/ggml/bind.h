@@ -106,6 +106,8 @@ inline void register_failure() {
             if (p) std::rethrow_exception(p);
         } catch (const Unsupported& failure) {
             raise("UnsupportedError", failure.what());
+        } catch (const OutOfMemory& failure) {
+            raise("OutOfMemoryError", failure.what());
         } catch (const GgmlFailure& failure) {
             raise("GgmlError", failure.what());
         } catch (const Cancelled&) {

@@ -18,7 +18,7 @@ void clear_bytes(ggml_backend_buffer_t buffer, const BufferType& type, std::uint
     }
     const std::unique_ptr<ggml_context, decltype(&ggml_free)> context(
         ggml_init({ggml_tensor_overhead(), nullptr, true}), &ggml_free);
-    if (!context) throw GgmlFailure("out of memory");
+    if (!context) throw OutOfMemory("out of memory");
     const std::size_t size = ggml_backend_buffer_get_size(buffer);
     ggml_tensor* whole = ggml_new_tensor_1d(context.get(), GGML_TYPE_I8, static_cast<std::int64_t>(size));
     if (ggml_backend_tensor_alloc(buffer, whole, ggml_backend_buffer_get_base(buffer)) != GGML_STATUS_SUCCESS)
@@ -38,7 +38,7 @@ bool is_host(ggml_backend_buffer_type_t type) {
 
 Buffer::Buffer(ggml_backend_buffer_t handle, BufferType type, std::shared_ptr<const void> memory)
     : type_(std::move(type)), uses_(type_.device.uses()), memory_(std::move(memory)), handle_(handle) {
-    if (handle == nullptr) throw GgmlFailure("cannot allocate a device buffer: out of memory");
+    if (handle == nullptr) throw OutOfMemory("cannot allocate a device buffer: out of memory");
     parts_.push_back({handle, type_});
 }
 

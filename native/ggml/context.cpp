@@ -51,7 +51,7 @@ Context::Context(std::size_t bytes) {
     } catch (const GgmlFailure&) {
     }
     if (!handle_)
-        throw GgmlFailure("cannot create a ggml context of " + std::to_string(bytes) +
+        throw OutOfMemory("cannot create a ggml context of " + std::to_string(bytes) +
                           " bytes: out of memory");
 }
 

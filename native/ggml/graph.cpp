@@ -71,7 +71,7 @@ void Gallocr::run(Action&& action) {
         throw;
     }
     start_anew();
-    throw OutOfMemory();
+    throw NoGraphBuffer();
 }
 
 void Gallocr::start_anew() {

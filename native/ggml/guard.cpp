@@ -14,11 +14,11 @@ void (*guard_end)() noexcept = nullptr;
 // What ggml only ever says as an assertion, and a user can do something about.
 std::string in_words(const std::string& assertion) {
     const auto has = [&](const char* part) { return assertion.find(part) != std::string::npos; };
-    if (has("mem_buffer != NULL") || has("bufs.back() != nullptr")) return "out of memory";
+    if (has("mem_buffer != NULL") || has("bufs.back() != nullptr")) throw OutOfMemory("out of memory");
     if (has("GGML_ASSERT(obj_new)")) return "the context is full: make it larger (ggml.Context)";
     if (has("node_hash_pos != GGML_HASHSET_FULL") || has("n_nodes < cgraph->size"))
         return "the graph is full: make it with more nodes (ggml.Graph, max_nodes)";
-    if (has("meta_buf_ctx->bufs[i]")) return "out of memory on a part of a meta device";
+    if (has("meta_buf_ctx->bufs[i]")) throw OutOfMemory("out of memory on a part of a meta device");
     if (has("ggml-backend-meta.cpp")) {
         return "ggml cannot compute this graph in parts: the splits of its tensors do not fit together, or "
                "an "
@@ -58,7 +58,7 @@ void Guard::collect(ggml_log_level level, const char* text) {
     if (depth > 0 && allocations_throw > 0 && level == GGML_LOG_LEVEL_ERROR &&
         std::strstr(text, "ggml_gallocr_reserve") != nullptr &&
         std::strstr(text, "failed to allocate") != nullptr)
-        throw OutOfMemory();
+        throw NoGraphBuffer();
     if (level == GGML_LOG_LEVEL_DEBUG || level == GGML_LOG_LEVEL_INFO || depth == 0) return;
     if (messages.size() < 4096) messages += text;
 }

@@ -18,10 +18,15 @@ class Unsupported : public GgmlFailure {
     using GgmlFailure::GgmlFailure;
 };
 
-// ggml's graph allocator did not get a buffer, and is in order otherwise.
+// Becomes ggml.OutOfMemoryError in Python.
 class OutOfMemory : public GgmlFailure {
+    using GgmlFailure::GgmlFailure;
+};
+
+// ggml's graph allocator did not get a buffer, and is in order otherwise.
+class NoGraphBuffer : public OutOfMemory {
   public:
-    OutOfMemory() : GgmlFailure("out of memory for the graph's tensors") {}
+    NoGraphBuffer() : OutOfMemory("out of memory for the graph's tensors") {}
 };
 
 // While a Guard lives on this thread, an assertion that fails inside ggml on this thread throws GgmlFailure.
@@ -37,7 +42,7 @@ class Guard {
     Guard(const Guard&) = delete;
     Guard& operator=(const Guard&) = delete;
 
-    // While it lives, a buffer that ggml cannot get for a graph throws OutOfMemory at once, on this thread.
+    // While it lives, a buffer that ggml cannot get for a graph throws NoGraphBuffer at once, on this thread.
     class AllocationsThrow {
       public:
         AllocationsThrow();

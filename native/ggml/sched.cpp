@@ -60,7 +60,7 @@ void Sched::allocate(Allocate&& allocate_graph) {
     try {
         const Guard::AllocationsThrow fail;
         if (allocate_graph()) return;
-    } catch (const OutOfMemory&) {
+    } catch (const NoGraphBuffer&) {
         start_anew();
         throw;
     } catch (...) {
@@ -69,7 +69,7 @@ void Sched::allocate(Allocate&& allocate_graph) {
         throw;
     }
     start_anew();
-    throw OutOfMemory();
+    throw NoGraphBuffer();
 }
 
 // No context whose tensors lie in its memory is left: it would have kept it.
