@@ -98,16 +98,25 @@ def linear(
 def layer_norm(ctx: ggml.Context, x: ggml.Tensor, weight: ggml.Tensor, bias: ggml.Tensor) -> ggml.Tensor: ...
 def relative_attention(
     ctx: ggml.Context,
-    qkv: ggml.Tensor,
+    queries: ggml.Tensor,
+    keys: ggml.Tensor,
+    values: ggml.Tensor,
     positions: ggml.Tensor,
     bias_u: ggml.Tensor,
     bias_v: ggml.Tensor,
     *,
+    first: int = 0,
+    zero: int | None = None,
     left: int = -1,
     right: int = -1,
     chunked: bool = False,
 ) -> ggml.Tensor:
-    """qkv [3d, T], positions [d, 2T-1], biases [d_head, H] -> [d, T]; -1 is no limit."""
+    """queries [d, n], keys and values [d, T], biases [d_head, H] -> [d, n]; -1 is no limit.
+
+    The queries are frames ``first`` and on, the keys frames 0 and on. Row r of ``positions`` [d, ...] is the
+    distance ``zero`` - r of a query from a key before it; by default ``zero`` is T-1, the row of distance 0
+    in a table of all 2T-1.
+    """
 
 def first_convolution(
     ctx: ggml.Context,

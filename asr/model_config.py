@@ -180,13 +180,15 @@ def _encoder(data: _Metadata, shapes: Shapes) -> Encoder:
 def _check_encoder(encoder: Encoder, path: Path) -> None:
     checks = {
         f"subsampling factor {encoder.subsampling_factor}": encoder.subsampling_factor == 8,
-        f"attention {encoder.self_attention_model!r}": encoder.self_attention_model == "rel_pos",
+        f"attention {encoder.self_attention_model!r}": encoder.self_attention_model
+        in ("rel_pos", "rel_pos_local_attn"),
         f"attention context style {encoder.att_context_style!r}": encoder.att_context_style
         in ("regular", "chunked_limited"),
         f"convolution norm {encoder.conv_norm_type!r}": encoder.conv_norm_type
         in ("batch_norm", "layer_norm"),
         f"attention context {encoder.att_contexts}": all(
-            min(context) >= -1 for context in encoder.att_contexts
+            min(context) >= (0 if encoder.self_attention_model == "rel_pos_local_attn" else -1)
+            for context in encoder.att_contexts
         ),
         f"{encoder.n_heads} heads for width {encoder.d_model}": encoder.d_model % encoder.n_heads == 0,
         f"odd width {encoder.d_model}": encoder.d_model % 2 == 0,

@@ -17,7 +17,7 @@ import ggml
 from asr.backend import Backend, CancelSignal, Capture, capture_graph_output, graph_input_tensor
 from asr.hyperparameters import Encoder
 from asr.loader import ModelLoader
-from asr.nn.attention import Surroundings, attention_mask, relative_attention
+from asr.nn.attention import Surroundings, attention_mask, reach, relative_attention
 from asr.nn.convolution import convolution_module, derived_weights, subsampled_length, subsampling
 from asr.nn.linear import feed_forward, fused, layer_norm
 from asr.nn.positions import ProjectedPositions
@@ -52,7 +52,8 @@ class FastConformer:
         self.config = config
         self.att_context_size = att_context_size or config.att_contexts[0]
         loader.add_derived(derived_weights(loader, config))
-        self._positions = ProjectedPositions(loader, config)
+        local = config.self_attention_model == "rel_pos_local_attn"
+        self._positions = ProjectedPositions(loader, config, self.att_context_size if local else None)
 
     def encode(self, backend: Backend, mel: FloatArray, cancel: CancelSignal | None = None) -> FloatArray:
         """mel [T, n_mels] -> [T/8, d_model]. Raises as :meth:`asr.backend.Backend.compute` does."""
@@ -79,7 +80,9 @@ class FastConformer:
         """A function that adds the encoder to a graph: [d, T/8] of the subsampling and of each block."""
         config, loader = self.config, self.loader
         n_frames = subsampled_length(len(mel), config)
-        positions = self._positions.prepare(backend, n_frames)
+        context, style = self.att_context_size, config.att_context_style
+        behind, ahead = reach(n_frames, context, style) if loader.fused else (n_frames - 1, n_frames - 1)
+        positions = self._positions.prepare(backend, behind, ahead)
 
         def build(ctx: ggml.Context) -> list[ggml.Tensor]:
             features = graph_input_tensor(ctx, ggml.Type.F32, (config.feat_in, len(mel)), mel)
@@ -87,13 +90,12 @@ class FastConformer:
             states = [x]
             if config.xscaling:
                 x = ggml.scale(ctx, x, math.sqrt(config.d_model))
-            context, style = self.att_context_size, config.att_context_style
             mask = None
             if not fused(loader, x):
                 visible = attention_mask(n_frames, context, style)
                 if visible is not None:
                     mask = graph_input_tensor(ctx, ggml.Type.F32, (n_frames, n_frames), visible)
-            around = Surroundings(positions(ctx), context, style, mask)
+            around = Surroundings(positions(ctx), behind, context, style, mask)
             for index in range(config.n_layers):
                 x = self._block(ctx, f"encoder.layers.{index}", x, around)
                 states.append(x)

@@ -277,7 +277,7 @@ def _att_contexts(config: YamlConfig, path: str, style: str, attention: str) -> 
                 f"{config.label}: {path} has [{left}, {right}]; with att_context_style chunked_limited the "
                 "right context is limited and the left one a multiple of the chunk (right + 1)"
             )
-        if attention == "rel_pos_local_attn" and max(left, right) <= 0:
+        if attention == "rel_pos_local_attn" and (min(left, right) < 0 or max(left, right) == 0):
             raise ModelFormatError(
                 f"{config.label}: {path} is [{left}, {right}]; local attention needs a window"
             )

@@ -23,12 +23,14 @@ from asr.nn.linear import fused, fused_linear, layer_norm, linear
 class Surroundings:
     """What the attention of every layer shares.
 
-    ``positions``: the layer's ``linear_pos`` of the relative positions, [d, 2T-1], by the name of the
-    attention. ``context`` and ``style`` say which keys a frame sees; ``mask`` [T, T] says the same (keys
-    first, 0 or -inf) to ggml's own operators, None when it is everything.
+    ``positions``: the layer's ``linear_pos`` of the relative positions, by the name of the attention, for the
+    distances ``behind`` ... -``ahead`` of :func:`reach`; ggml's own operators take all 2T-1. ``context`` and
+    ``style`` say which keys a frame sees; ``mask`` [T, T] says the same (keys first, 0 or -inf) to ggml's own
+    operators, None when it is everything.
     """
 
     positions: Callable[[str], ggml.Tensor]
+    behind: int
     context: tuple[int, int]
     style: str
     mask: ggml.Tensor | None
@@ -47,12 +49,18 @@ def relative_attention(
     """x [d, T] -> x + attention(norm(x)) [d, T]."""
     if fused(loader, x):
         left, right = around.context
+        qkv = fused_linear(ctx, loader, [f"{name}.linear_{part}" for part in "qkv"], x, norm=norm)  # [3d, T]
+        d, n_frames = x.ne[:2]
+        q, k, v = (ggml.view_2d(ctx, qkv, d, n_frames, qkv.nb[1], i * d * qkv.nb[0]) for i in range(3))
         mixed = _core.relative_attention(
             ctx,
-            fused_linear(ctx, loader, [f"{name}.linear_{part}" for part in "qkv"], x, norm=norm),  # [3d, T]
+            q,
+            k,
+            v,
             around.positions(name),
             clone_weight(ctx, loader, f"{name}.pos_bias_u"),
             clone_weight(ctx, loader, f"{name}.pos_bias_v"),
+            zero=around.behind,
             left=left,
             right=right,
             chunked=around.style == "chunked_limited",
@@ -109,6 +117,15 @@ def _plain_attention(
     mixed = ggml.mul_mat(ctx, ggml.cont(ctx, by_key), weights)  # [d_head, T, H]
     merged = ggml.cont(ctx, ggml.permute(ctx, mixed, 0, 2, 1, 3))  # [d_head, H, T]
     return ggml.reshape_2d(ctx, merged, d, n_frames)
+
+
+def reach(n_frames: int, context: tuple[int, int], style: str) -> tuple[int, int]:
+    """How far behind and ahead of a frame the furthest keys lie that any frame sees."""
+    left, right = context
+    furthest = n_frames - 1
+    if style == "chunked_limited" and right >= 0 and left >= 0:
+        left += right  # the last frame of a chunk
+    return (furthest if left < 0 else min(left, furthest), furthest if right < 0 else min(right, furthest))
 
 
 def attention_mask(n_frames: int, context: tuple[int, int], style: str) -> npt.NDArray[np.float32] | None:

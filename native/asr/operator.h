@@ -35,6 +35,23 @@ Options from_userdata(void* userdata) {
     return options;
 }
 
+// Options that are too large for that travel in the node's parameters, behind those of ggml's custom operator
+// (two pointers and an int), which leave room for 32 bytes.
+inline constexpr std::size_t kOptionsOffset = 32;
+
+template <typename Options>
+void set_options(ggml_tensor* node, const Options& options) {
+    static_assert(sizeof(Options) <= GGML_MAX_OP_PARAMS - kOptionsOffset);
+    std::memcpy(reinterpret_cast<char*>(node->op_params) + kOptionsOffset, &options, sizeof(options));
+}
+
+template <typename Options>
+Options get_options(const ggml_tensor* node) {
+    Options options;
+    std::memcpy(&options, reinterpret_cast<const char*>(node->op_params) + kOptionsOffset, sizeof(options));
+    return options;
+}
+
 // Throws unless `holds`. What to say is text, or a function that makes it: a graph is built for every
 // utterance, and nothing is wrong with most.
 template <typename What>
@@ -77,7 +94,7 @@ inline Tensor add_node(Context& context, std::initializer_list<std::int64_t> ne,
     std::vector<ggml_tensor*> raw;
     for (const Tensor* t : sources) raw.push_back(context.use(*t));
     const ggmlpy::Guard guard;
-    return context.wrap(ggml_custom_4d(context.get(), GGML_TYPE_F32, size[0], size[1], size[2], size[3],
+    return context.wrap(ggml_custom_4d(context.arena(), GGML_TYPE_F32, size[0], size[1], size[2], size[3],
                                        raw.data(), static_cast<int>(raw.size()), compute, GGML_N_TASKS_MAX,
                                        userdata));
 }

@@ -1,3 +1,7 @@
+#include <pybind11/stl.h>
+
+#include <optional>
+
 #include "asr/kernels/kernels.h"
 #include "asr/operator.h"
 #include "asr/operators.h"
@@ -7,75 +11,100 @@ namespace py = pybind11;
 namespace asr {
 namespace {
 
-// Everything is seen on a side without a limit; no utterance has so many frames.
-constexpr std::int64_t kUnlimited = (std::int64_t{1} << 31) - 1;
-
 struct AttentionOptions {
-    std::uint64_t left : 31, right : 31, chunked : 1;
+    std::int32_t first, zero, left, right, chunked;
 };
 
-void compute_attention(ggml_tensor* y, int ith, int nth, void* userdata) {
-    const auto options = from_userdata<AttentionOptions>(userdata);
-    const auto limit = [](std::uint64_t n) {
-        return static_cast<std::int64_t>(n) == kUnlimited ? -1 : static_cast<std::int64_t>(n);
-    };
-    const ggml_tensor *qkv = y->src[0], *positions = y->src[1], *bias_u = y->src[2];
-    const std::int64_t d = y->ne[0];
+RelativeAttention attention_of(const ggml_tensor* y, const AttentionOptions& options) {
+    const ggml_tensor *q = y->src[0], *k = y->src[1], *v = y->src[2], *p = y->src[3], *u = y->src[4];
     RelativeAttention op = {};
-    op.n_frames = y->ne[1];
-    op.d_head = bias_u->ne[0];
-    op.n_heads = d / op.d_head;
-    op.q = floats(qkv);
-    op.k = op.q + d;
-    op.v = op.q + 2 * d;
-    op.stride = row_stride(qkv);
-    op.p = floats(positions);
-    op.p_stride = row_stride(positions);
-    op.bias_u = floats(bias_u);
-    op.bias_v = floats(y->src[3]);
-    op.left = limit(options.left);
-    op.right = limit(options.right);
+    op.n_queries = q->ne[1];
+    op.n_keys = k->ne[1];
+    op.first = options.first;
+    op.d_head = u->ne[0];
+    op.n_heads = u->ne[1];
+    op.q = floats(q);
+    op.k = floats(k);
+    op.v = floats(v);
+    op.q_stride = row_stride(q);
+    op.k_stride = row_stride(k);
+    op.v_stride = row_stride(v);
+    op.p = floats(p);
+    op.p_stride = row_stride(p);
+    op.p_rows = p->ne[1];
+    op.p_zero = options.zero;
+    op.bias_u = floats(u);
+    op.bias_v = floats(y->src[5]);
+    op.left = options.left;
+    op.right = options.right;
     op.chunked = options.chunked != 0;
     op.y = static_cast<float*>(y->data);
-    op.y_stride = d;
-    kernels().relative_attention(op, ith, nth);
+    op.y_stride = y->ne[0];
+    return op;
 }
 
-Tensor relative_attention(const ContextPtr& context, const Tensor& qkv, const Tensor& positions,
-                          const Tensor& bias_u, const Tensor& bias_v, std::int64_t left, std::int64_t right,
-                          bool chunked) {
+void compute_attention(ggml_tensor* y, int ith, int nth, void*) {
+    kernels().relative_attention(attention_of(y, get_options<AttentionOptions>(y)), ith, nth);
+}
+
+// Throws unless there is a position for every distance that is met.
+void require_positions(const RelativeAttention& op, const char* name) {
+    for (std::int64_t i = 0; i < op.n_queries; ++i) {
+        const std::int64_t frame = op.first + i;
+        const VisibleKeys seen = visible_keys(op, frame);
+        require(seen.first < seen.end, name,
+                [&] { return "frame " + std::to_string(frame) + " sees no key"; });
+        require(op.p_zero - frame + seen.first >= 0 && op.p_zero - frame + seen.end <= op.p_rows, name, [&] {
+            return "there are positions for the distances " + std::to_string(op.p_zero) + " to " +
+                   std::to_string(op.p_zero + 1 - op.p_rows) + ", frame " + std::to_string(frame) +
+                   " meets keys at " + std::to_string(frame - seen.first) + " to " +
+                   std::to_string(frame - seen.end + 1);
+        });
+    }
+}
+
+Tensor relative_attention(const ContextPtr& context, const Tensor& queries, const Tensor& keys,
+                          const Tensor& values, const Tensor& positions, const Tensor& bias_u,
+                          const Tensor& bias_v, std::int32_t first, std::optional<std::int32_t> zero,
+                          std::int32_t left, std::int32_t right, bool chunked) {
     const char* name = "relative_attention";
-    const ggml_tensor *x = qkv.get(), *p = positions.get(), *u = bias_u.get();
-    require_rows(x, name, "qkv");
-    require_rows(p, name, "positions");
-    require(x->ne[0] % 3 == 0 && x->ne[0] > 0 && x->ne[1] > 0 && ggmlpy::is_matrix(x), name,
-            [&] { return "qkv " + ggmlpy::describe(x) + " must be queries, keys and values side by side"; });
-    const std::int64_t d = x->ne[0] / 3, n_frames = x->ne[1];
-    require(ggmlpy::sizes_are(p, d, 2 * n_frames - 1), name, [&] {
-        return "positions " + ggmlpy::describe(p) + " must be " + std::to_string(d) + " for each of " +
-               std::to_string(2 * n_frames - 1) + " distances";
-    });
+    const ggml_tensor *q = queries.get(), *k = keys.get(), *u = bias_u.get();
+    const std::int64_t d = q->ne[0];
+    const auto rows = [&](const Tensor& tensor, const char* what, std::int64_t n) {
+        const ggml_tensor* t = tensor.get();
+        require_rows(t, name, what);
+        require(t->ne[0] == d && t->ne[1] > 0 && ggmlpy::is_matrix(t) && (n < 0 || t->ne[1] == n), name, [&] {
+            return std::string(what) + " " + ggmlpy::describe(t) + " must be rows of " + std::to_string(d) +
+                   (n < 0 ? "" : ", " + std::to_string(n) + " of them");
+        });
+    };
+    rows(queries, "queries", -1);
+    rows(keys, "keys", -1);
+    rows(values, "values", k->ne[1]);
+    rows(positions, "positions", -1);
     require_vector(u, d, name, "bias_u");
     require_vector(bias_v.get(), d, name, "bias_v");
     require(u->ne[0] * u->ne[1] == d, name,
             [&] { return "bias_u " + ggmlpy::describe(u) + " must be [d_head, n_heads]"; });
-    require(left >= -1 && right >= -1 && left < kUnlimited && right < kUnlimited, name,
-            "a limit is a number of frames, or -1 for none");
-    const auto limit = [](std::int64_t n) {
-        return static_cast<std::uint64_t>(n < 0 ? kUnlimited : n) & 0x7FFFFFFFU;
-    };
-    const AttentionOptions options{limit(left), limit(right), chunked};
-    return add_node(*context, {d, n_frames}, {&qkv, &positions, &bias_u, &bias_v}, compute_attention,
-                    to_userdata(options));
+    require(left >= -1 && right >= -1, name, "a limit is a number of frames, or -1 for none");
+    require(first >= 0 && k->ne[1] < 1 << 30, name, "queries begin at frame 0 or later");
+    const AttentionOptions options{first, zero.value_or(static_cast<std::int32_t>(k->ne[1] - 1)), left, right,
+                                   chunked};
+    Tensor y = add_node(*context, {d, q->ne[1]}, {&queries, &keys, &values, &positions, &bias_u, &bias_v},
+                        compute_attention, nullptr);
+    set_options(y.get(), options);
+    require_positions(attention_of(y.get(), options), name);
+    return y;
 }
 
 }  // namespace
 
 void bind_attention_operator(py::module_& m) {
-    m.def("relative_attention", relative_attention, py::arg("ctx"), py::arg("qkv"), py::arg("positions"),
-          py::arg("bias_u"), py::arg("bias_v"), py::kw_only(), py::arg("left") = -1, py::arg("right") = -1,
+    m.def("relative_attention", relative_attention, py::arg("ctx"), py::arg("queries"), py::arg("keys"),
+          py::arg("values"), py::arg("positions"), py::arg("bias_u"), py::arg("bias_v"), py::kw_only(),
+          py::arg("first") = 0, py::arg("zero") = py::none(), py::arg("left") = -1, py::arg("right") = -1,
           py::arg("chunked") = false,
-          "Self-attention with relative positions: qkv [3d, T], positions [d, 2T-1] -> [d, T].");
+          "Attention with relative positions: queries [d, n], keys and values [d, T] -> [d, n].");
 }
 
 }  // namespace asr

@@ -129,13 +129,15 @@ Worst check_attention(const asr::Kernels& set) {
                 const Floats qkv = normal(frames * 3 * d), p = normal((2 * frames - 1) * d);
                 const Floats u = normal(d), v = normal(d);
                 asr::RelativeAttention op = {};
-                op.n_frames = frames;
+                op.n_queries = op.n_keys = frames;
                 op.n_heads = 2;
                 op.d_head = d_head;
                 op.q = qkv.data();
                 op.k = op.q + d;
                 op.v = op.q + 2 * d;
-                op.stride = 3 * d;
+                op.q_stride = op.k_stride = op.v_stride = 3 * d;
+                op.p_rows = 2 * frames - 1;
+                op.p_zero = frames - 1;
                 op.p = p.data();
                 op.p_stride = op.y_stride = d;
                 op.bias_u = u.data();

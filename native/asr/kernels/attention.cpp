@@ -14,20 +14,9 @@
 namespace asr::ASR_SET {
 namespace {
 
-struct Range {
-    std::int64_t first, end;
-};
+using Range = VisibleKeys;
 
-// The keys that a query sees. Neither end ever falls from one query to the next.
-Range visible(const RelativeAttention& op, std::int64_t query) {
-    if (op.chunked && op.right >= 0) {
-        const std::int64_t size = op.right + 1, chunk = query / size;
-        return {op.left < 0 ? 0 : greater(0, chunk - op.left / size) * size,
-                smaller(op.n_frames, (chunk + 1) * size)};
-    }
-    return {op.left < 0 ? 0 : greater(0, query - op.left),
-            op.right < 0 ? op.n_frames : smaller(op.n_frames, query + op.right + 1)};
-}
+Range visible(const RelativeAttention& op, std::int64_t query) { return visible_keys(op, op.first + query); }
 
 // What a tile of queries needs: keys that any of them sees, and the rows of p between those keys and all of
 // them.
@@ -37,9 +26,10 @@ struct Tile {
 };
 
 Tile tile_at(const RelativeAttention& op, std::int64_t index) {
-    const std::int64_t query = index * kRows, last = smaller(query + kRows, op.n_frames) - 1;
+    const std::int64_t query = index * kRows, last = smaller(query + kRows, op.n_queries) - 1;
     const Range keys = {visible(op, query).first, visible(op, last).end};
-    const std::int64_t same = op.n_frames - 1;  // the row of p for a key at the query's own frame
+    // A key at a query's own frame is at p_zero. For keys that only others of the tile see there may be none.
+    const std::int64_t same = op.p_zero - op.first;
     return {query, last + 1 - query, keys, {same - last + keys.first, same - query + keys.end}};
 }
 
@@ -105,12 +95,14 @@ Room make_room(const RelativeAttention& op, const Span& all) {
     return room;
 }
 
-// Rows of d features into panels of kWidth rows.
-void pack_across(const float* from, std::int64_t stride, std::int64_t count, std::int64_t d, float* packed) {
-    for (std::int64_t t = 0; t < round_up(count, kWidth); t += 4) {
+// A range of n rows of d features into panels of kWidth rows.
+void pack_across(const float* from, std::int64_t stride, std::int64_t n, const Range& range, std::int64_t d,
+                 float* packed) {
+    for (std::int64_t t = 0; t < round_up(range.end - range.first, kWidth); t += 4) {
         const float* rows[4];
         // What is computed for rows that are not there is not used.
-        for (int i = 0; i < 4; ++i) rows[i] = from + smaller(t + i, count - 1) * stride;
+        for (int i = 0; i < 4; ++i)
+            rows[i] = from + greater(0, smaller(range.first + t + i, smaller(range.end, n) - 1)) * stride;
         interleave(rows, d, packed + round_down(t, kWidth) * d + t % kWidth, kWidth);
     }
 }
@@ -168,7 +160,7 @@ void load_queries(const RelativeAttention& op, std::int64_t column, const Tile& 
     const float *u = op.bias_u + column, *v = op.bias_v + column;
     for (int r = 0; r < kRows; ++r) {
         // What is computed for queries that are not there is not used.
-        const float* q = op.q + (tile.query + smaller(r, tile.queries - 1)) * op.stride + column;
+        const float* q = op.q + (tile.query + smaller(r, tile.queries - 1)) * op.q_stride + column;
         float *by_key = room.by_key + r * room.query_stride,
               *by_place = room.by_place + r * room.query_stride;
         for (std::int64_t k = 0; k < op.d_head; ++k) {
@@ -200,7 +192,7 @@ void attend(const RelativeAttention& op, std::int64_t column, const Tile& tile, 
         const Range seen = visible(op, query);
         float* scores = room.scores + r * room.score_stride;
         const float* band = room.band + r * room.score_stride;
-        band += op.n_frames - 1 - query + seen.first - position;
+        band += op.p_zero - (op.first + query) + seen.first - position;
         factors[r] = 1.0F / soften(scores + seen.first - key, band, seen.end - seen.first);
         for (std::int64_t j = tile.keys.first; j < seen.first; ++j) scores[j - key] = 0;
         for (std::int64_t j = seen.end; j < tile.keys.end; ++j) scores[j - key] = 0;
@@ -221,7 +213,7 @@ void attend(const RelativeAttention& op, std::int64_t column, const Tile& tile, 
 }  // namespace
 
 void relative_attention(const RelativeAttention& op, int ith, int nth) {
-    const std::int64_t per_head = (op.n_frames + kRows - 1) / kRows, tiles = per_head * op.n_heads;
+    const std::int64_t per_head = (op.n_queries + kRows - 1) / kRows, tiles = per_head * op.n_heads;
     std::int64_t at = tiles * ith / nth;
     const std::int64_t end = tiles * (ith + 1) / nth;
     if (at == end) return;
@@ -232,11 +224,10 @@ void relative_attention(const RelativeAttention& op, int ith, int nth) {
         const std::int64_t column = at / per_head * op.d_head;
         const Span span = span_of(op, first, last);
         room.span = span;
-        const std::int64_t n = span.keys.end - span.keys.first, k0 = span.keys.first * op.stride + column;
-        pack_across(op.k + k0, op.stride, n, op.d_head, room.keys);
-        pack_along(op.v + k0, op.stride, n, op.d_head, room.values);
-        pack_across(op.p + span.positions.first * op.p_stride + column, op.p_stride,
-                    span.positions.end - span.positions.first, op.d_head, room.positions);
+        pack_across(op.k + column, op.k_stride, op.n_keys, span.keys, op.d_head, room.keys);
+        pack_along(op.v + span.keys.first * op.v_stride + column, op.v_stride,
+                   span.keys.end - span.keys.first, op.d_head, room.values);
+        pack_across(op.p + column, op.p_stride, op.p_rows, span.positions, op.d_head, room.positions);
         for (std::int64_t i = first; i < last; ++i) {
             const Tile tile = tile_at(op, i);
             load_queries(op, column, tile, room);

@@ -61,19 +61,40 @@ struct Linear {
 // score(i, j) = ((q_i + bias_u) k_j + (q_i + bias_v) p_(T-1-i+j)) / sqrt(d_head), and y_i is the sum of v_j
 // weighted by the softmax of the scores over the keys j that query i may see.
 struct RelativeAttention {
-    std::int64_t n_frames, n_heads, d_head;  // d = n_heads * d_head
-    const float *q, *k, *v;                  // [n_frames, d], stride apart
-    std::int64_t stride;
-    const float* p;  // [2 * n_frames - 1, d], p_stride apart: row r is the distance n_frames - 1 - r
-    std::int64_t p_stride;
+    std::int64_t n_queries, n_keys, n_heads, d_head;  // d = n_heads * d_head
+    std::int64_t first;                               // the frame of the first query; keys begin at frame 0
+    const float *q, *k, *v;                           // [n_queries, d], [n_keys, d]
+    std::int64_t q_stride, k_stride, v_stride;
+    // [p_rows, d], p_stride apart: row r is the distance p_zero - r from a query back to a key. There is one
+    // for each distance between a query and a key that it sees.
+    const float* p;
+    std::int64_t p_stride, p_rows, p_zero;
     const float *bias_u, *bias_v;  // [d]
     // How many keys before and after its own a query sees, -1 for all. When chunked (and right is not -1), it
     // sees all of its chunk of right + 1 frames and left / (right + 1) chunks before it.
     std::int64_t left, right;
     bool chunked;
-    float* y;  // [n_frames, d], y_stride apart
+    float* y;  // [n_queries, d], y_stride apart
     std::int64_t y_stride;
 };
+
+// The keys [first, end) that a frame sees. Neither end ever falls from one frame to the next.
+struct VisibleKeys {
+    std::int64_t first, end;
+};
+
+inline VisibleKeys visible_keys(const RelativeAttention& op, std::int64_t frame) {
+    std::int64_t first = 0, end = op.n_keys;
+    if (op.chunked && op.right >= 0) {
+        const std::int64_t size = op.right + 1, chunk = frame / size;
+        if (op.left >= 0) first = (chunk - op.left / size) * size;
+        end = (chunk + 1) * size;
+    } else {
+        if (op.left >= 0) first = frame - op.left;
+        if (op.right >= 0) end = frame + op.right + 1;
+    }
+    return {first < 0 ? 0 : first, end > op.n_keys ? op.n_keys : end};
+}
 
 // A convolution of kernel 3 and stride 2 over time and frequency, with `pad` zeros before either: of one
 // channel to n_channels followed by ReLU (first_convolution), or of each channel by itself

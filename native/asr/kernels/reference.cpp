@@ -84,24 +84,24 @@ void linear(const Linear& op, int ith, int nth) {
     }
 }
 
-bool sees(const RelativeAttention& op, std::int64_t query, std::int64_t key) {
+bool sees(const RelativeAttention& op, std::int64_t frame, std::int64_t key) {
     if (op.chunked && op.right >= 0) {
-        const std::int64_t size = op.right + 1, behind = query / size - key / size;
+        const std::int64_t size = op.right + 1, behind = frame / size - key / size;
         return behind >= 0 && (op.left < 0 || behind <= op.left / size);
     }
-    return (op.left < 0 || query - key <= op.left) && (op.right < 0 || key - query <= op.right);
+    return (op.left < 0 || frame - key <= op.left) && (op.right < 0 || key - frame <= op.right);
 }
 
 void relative_attention(const RelativeAttention& op, int ith, int nth) {
-    const std::int64_t n = op.n_frames, d = op.d_head;
-    for (std::int64_t at = ith; at < n * op.n_heads; at += nth) {
-        const std::int64_t i = at / op.n_heads, column = at % op.n_heads * d;
-        const float* q = op.q + i * op.stride + column;
+    const std::int64_t n = op.n_keys, d = op.d_head;
+    for (std::int64_t at = ith; at < op.n_queries * op.n_heads; at += nth) {
+        const std::int64_t i = at / op.n_heads, column = at % op.n_heads * d, frame = op.first + i;
+        const float* q = op.q + i * op.q_stride + column;
         std::vector<double> weights(static_cast<std::size_t>(n), -HUGE_VAL), y(static_cast<std::size_t>(d));
         for (std::int64_t j = 0; j < n; ++j) {
-            if (!sees(op, i, j)) continue;
-            const float* k = op.k + j * op.stride + column;
-            const float* p = op.p + (n - 1 - i + j) * op.p_stride + column;
+            if (!sees(op, frame, j)) continue;
+            const float* k = op.k + j * op.k_stride + column;
+            const float* p = op.p + (op.p_zero - frame + j) * op.p_stride + column;
             double score = 0;
             for (std::int64_t c = 0; c < d; ++c) {
                 score += (static_cast<double>(q[c]) + op.bias_u[column + c]) * k[c] +
@@ -114,7 +114,7 @@ void relative_attention(const RelativeAttention& op, int ith, int nth) {
         for (double& w : weights) total += w = std::exp(w - most);
         for (std::int64_t j = 0; j < n; ++j) {
             const double w = weights[static_cast<std::size_t>(j)] / total;
-            const float* v = op.v + j * op.stride + column;
+            const float* v = op.v + j * op.v_stride + column;
             for (std::int64_t c = 0; c < d && w > 0; ++c) y[static_cast<std::size_t>(c)] += w * v[c];
         }
         float* to = op.y + i * op.y_stride + column;
