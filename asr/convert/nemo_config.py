@@ -208,6 +208,11 @@ def _encoder(config: YamlConfig, shapes: Shapes, preprocessor: Preprocessor) -> 
     if use_bias is None:
         use_bias = _LAYER0 + "feed_forward1.linear1.bias" in shapes
     attention = _one_of(config, at + "self_attention_model", ("rel_pos", "rel_pos_local_attn"), "rel_pos")
+    if attention == "rel_pos_local_attn" and (config.integer(at + "global_tokens") or 0) > 0:
+        raise ModelFormatError(
+            f"{config.label}: {at}global_tokens is {config.get(at + 'global_tokens')}; local attention with "
+            "global tokens is not supported"
+        )
     style = _one_of(config, at + "att_context_style", ("regular", "chunked_limited"), "regular")
     n_layers = _positive(config, at + "n_layers", config.integer(at + "n_layers") or _count_layers(shapes))
     if n_layers > 1000:

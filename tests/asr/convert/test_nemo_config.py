@@ -116,6 +116,24 @@ def test_a_streaming_model(tiny: Any, tmp_path: Path) -> None:
     assert {name: found.get(name) for name in expected} == expected
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("encoder.att_context_size", [-1, 128], "needs a window"),
+        ("encoder.att_context_size", [0, 0], "needs a window"),
+        ("encoder.global_tokens", 2, "global_tokens is 2"),
+    ],
+)
+def test_local_attention_that_is_refused(
+    key: str, value: object, message: str, tiny: Any, tmp_path: Path
+) -> None:
+    tiny.set("encoder.self_attention_model", "rel_pos_local_attn")
+    tiny.set("encoder.att_context_size", [128, 128])
+    tiny.set(key, value)
+    with pytest.raises(ModelFormatError, match=message):
+        keys(tiny, tmp_path)
+
+
 def test_local_attention_and_numbers_written_as_text(tiny: Any, tmp_path: Path) -> None:
     tiny.set("encoder.self_attention_model", "rel_pos_local_attn")
     tiny.set("encoder.att_context_size", [128, 128])
