@@ -101,6 +101,8 @@ void check_part(const Call& c, In a, In b, std::size_t nb1, std::size_t nb2, std
         c.value(step < left && bytes < left, "b would end outside a");
         left -= bytes;
     };
+    c.value(!overlap(element, {{{b->ne[0], element}, {b->ne[1], nb1}, {b->ne[2], nb2}, {b->ne[3], nb3}}}),
+            "the rows of b must not overlap in a");
     take(offset, 1);
     take(element, b->ne[0] - 1);
     take(nb1, b->ne[1] - 1);

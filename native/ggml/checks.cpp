@@ -2,6 +2,8 @@
 
 #include <pybind11/pybind11.h>
 
+#include <algorithm>
+
 #include "ggml-cpu.h"
 #include "ggml/context.h"
 #include "ggml/guard.h"
@@ -44,6 +46,18 @@ void Call::refuse(const std::string& what) const {
 
 void Call::refuse_value(const std::string& what) const {
     throw pybind11::value_error(std::string(op_) + ": " + what + given());
+}
+
+bool overlap(std::size_t element, std::array<Dimension, 4> dimensions) {
+    std::sort(dimensions.begin(), dimensions.end(),
+              [](const Dimension& a, const Dimension& b) { return a.stride < b.stride; });
+    std::size_t taken = element;
+    for (const Dimension& d : dimensions) {
+        if (d.size < 2) continue;
+        if (d.stride < taken) return true;
+        taken = d.stride * static_cast<std::size_t>(d.size);
+    }
+    return false;
 }
 
 bool reads_rows(ggml_type type) {

@@ -5,6 +5,7 @@
 // for the other devices, which compute subsets of them with few exceptions.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
@@ -80,6 +81,13 @@ inline bool same_shape(const ggml_tensor* a, const ggml_tensor* b) { return ggml
 // a's sizes are whole multiples of b's.
 inline bool repeats(const ggml_tensor* b, const ggml_tensor* a) { return ggml_can_repeat(b, a); }
 inline bool divides(std::int64_t part, std::int64_t whole) { return part > 0 && whole % part == 0; }
+
+// Do two elements of so many bytes lie in one place, for these sizes and strides in bytes?
+struct Dimension {
+    std::int64_t size;
+    std::size_t stride;
+};
+bool overlap(std::size_t element, std::array<Dimension, 4> dimensions);
 
 // From a row of this type to float32 and back. Not for Q8_1 and Q8_K, which ggml keeps to itself.
 bool reads_rows(ggml_type type);

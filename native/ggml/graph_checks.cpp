@@ -3,6 +3,7 @@
 #include <limits>
 #include <string>
 
+#include "ggml/checks.h"
 #include "ggml/context.h"
 #include "ggml/guard.h"
 #include "ggml/internal.h"
@@ -59,13 +60,25 @@ void check_memory(const ggml_tensor* t, const char* what, ggml_backend_t backend
     }
 }
 
+bool overlaps(const ggml_tensor* t) {
+    const std::int64_t blocks = t->ne[0] / ggml_blck_size(t->type);
+    return overlap(ggml_type_size(t->type),
+                   {{{blocks, t->nb[0]}, {t->ne[1], t->nb[1]}, {t->ne[2], t->nb[2]}, {t->ne[3], t->nb[3]}}});
+}
+
 }  // namespace
 
 void check_writes(const Graph& graph) {
     ggml_cgraph* g = graph.get();
     for (int i = 0; i < ggml_graph_n_nodes(g); ++i) {
         const ggml_tensor* node = ggml_graph_node(g, i);
-        if (node->view_src != nullptr && writes(node->op)) graph.context()->check_writable(node);
+        if (node->view_src == nullptr || !writes(node->op)) continue;
+        graph.context()->check_writable(node);
+        // Threads would write one place in any order.
+        if (overlaps(node)) {
+            throw GgmlFailure(std::string(ggml_op_desc(node)) + " cannot write into the view " +
+                              describe(node) + ", whose elements overlap");
+        }
     }
 }
 

@@ -16,7 +16,7 @@ import asr
 
 rng = np.random.default_rng(0)
 speech = rng.standard_normal(16000 * 600).astype(np.float32) / 10
-model = asr.load_model(sys.argv[1], n_threads=2)
+model = asr.load_model(sys.argv[1], n_threads=1)  # see docs/ggml-limits.md on threads that start
 short = model.transcribe(speech[:32000])
 before = [model.encode(speech[: 16000 * n]) for n in (2, 3)]
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()

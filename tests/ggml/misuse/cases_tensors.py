@@ -252,3 +252,19 @@ def array_over_an_allocators_memory() -> None:
     ggml.Gallocr(backend).alloc_graph(graph_of(b, z))
     assert all(buffer.size for buffer in buffers)
     z.numpy()
+
+
+@case(ValueError, match="must not overlap")
+def set_of_rows_that_overlap() -> None:
+    ctx = context()
+    ggml.set(ctx, f32(ctx, 4, 8), f32(ctx, 8, 3), 16, 128, 128, 0)
+
+
+@case(match="whose elements overlap")
+def view_whose_rows_overlap_written_in_place() -> None:
+    backend = ggml.Backend()
+    ctx = context()
+    view = ggml.view_2d(ctx, f32(ctx, 128), 16, 8, 16, 0)
+    graph = graph_of(ctx, ggml.add_inplace(ctx, view, f32(ctx, 16, 8)))
+    ggml.alloc_ctx_tensors(ctx, backend)
+    backend.compute(graph)
