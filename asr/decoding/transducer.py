@@ -44,8 +44,8 @@ class TransducerHead:
         # The encoder's half of the joint does not depend on the tokens: all frames at once.
         frames = self._backend.compute(project, cancel=cancel).reshape(-1, self._joint_hidden)
         hypothesis, finite = self._decoder.decode(frames, cancel)
-        # ReLU hides from the joint what is no number in the prediction network.
-        if not finite or not np.isfinite(self._prediction.get()).all():
+        # ReLU hides from the joint what is no number in front of it.
+        if not finite or not all(np.isfinite(values).all() for values in (frames, self._prediction.get())):
             raise ModelFormatError(
                 f"{self._loader.path} is damaged: not all of its transducer's values are finite"
             )

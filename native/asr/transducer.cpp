@@ -57,7 +57,8 @@ TransducerResult TransducerDecoder::loop(const float* frames, std::size_t n_fram
         ggml_backend_tensor_get(logits, logits_.data(), 0, logits_.size() * sizeof(float));
 
         const auto token = static_cast<std::int32_t>(argmax(logits_.data(), n_tokens_));
-        if (!std::isfinite(logits_[static_cast<std::size_t>(token)])) {
+        // All of them: a class that is never chosen since its weights are damaged is damage too.
+        if (!std::all_of(logits_.begin(), logits_.end(), [](float v) { return std::isfinite(v); })) {
             result.finite = false;
             break;
         }

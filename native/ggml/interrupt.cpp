@@ -60,12 +60,13 @@ void Interrupt::raise() const {
 }
 
 InterruptScope::InterruptScope(const std::vector<Backend*>& backends, Interrupt& interrupt) {
+    // A backend that was closed meanwhile throws here, before any has the callback.
     for (const Backend* backend : backends) {
-        for (ggml_backend_t cpu : backend->cpu_parts()) {
-            cpus_.push_back(cpu);
-            ggml_backend_cpu_set_abort_callback(cpu, Interrupt::callback, &interrupt);
-        }
+        const std::vector<ggml_backend_t> parts = backend->cpu_parts();
+        cpus_.insert(cpus_.end(), parts.begin(), parts.end());
     }
+    for (ggml_backend_t cpu : cpus_)
+        ggml_backend_cpu_set_abort_callback(cpu, Interrupt::callback, &interrupt);
 }
 
 InterruptScope::~InterruptScope() {

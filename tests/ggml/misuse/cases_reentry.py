@@ -395,3 +395,40 @@ def buffer_closed_while_a_writer_reads_it() -> None:
     done.set()
     thread.join()
     raise refused[0]
+
+
+@case(match="backend was closed")
+def member_of_a_scheduler_closed_while_it_waits() -> None:
+    first, second = ggml.Backend(), ggml.Backend()
+    busy, _, graph, _ = slow_graph()
+    d = doubling()
+    other = context()
+    sched = ggml.Sched([busy, second, first])
+    doubled = graph_of(other, ggml.relu(other, f32(other, 4)))
+    sched.alloc_graph(doubled)
+    errors: list[GgmlError] = []
+
+    def compute() -> None:
+        try:
+            sched.compute(doubled)
+        except GgmlError as error:
+            errors.append(error)
+
+    def close_one() -> None:
+        waiting = threading.Thread(target=compute)
+        waiting.start()
+        waiting.join(0.05)
+        second.close()
+        threads.append(waiting)
+
+    threads: list[threading.Thread] = []
+    meanwhile(busy, graph, close_one)
+    threads[0].join()
+    # What it left behind would stop this, or worse.
+    d.backend.compute(d.graph)
+    small = context()
+    again = graph_of(small, ggml.relu(small, f32(small, 4)))
+    ggml.alloc_ctx_tensors(small, busy)
+    busy.compute(again)
+    busy.compute_async(again)
+    raise errors[0]
