@@ -41,6 +41,11 @@ void watch_interpreter_exit() {
 #endif
 }
 
+int& releases() {
+    static thread_local int count = 0;
+    return count;
+}
+
 bool threads_are_parked() { return parked > 0; }
 
 GilWait::GilWait() {

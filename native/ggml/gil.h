@@ -26,12 +26,16 @@ class GilWait {
     GilWait& operator=(const GilWait&) = delete;
 };
 
+// How many GilRelease this thread is within. Python itself says that any thread has the GIL once it is gone.
+int& releases();
+
 class GilRelease {
   public:
-    GilRelease() : state_(PyEval_SaveThread()) {}
+    GilRelease() : state_(PyEval_SaveThread()) { ++releases(); }
     ~GilRelease() {
         const GilWait wait;
         PyEval_RestoreThread(state_);
+        --releases();
     }
     GilRelease(const GilRelease&) = delete;
     GilRelease& operator=(const GilRelease&) = delete;
@@ -42,19 +46,24 @@ class GilRelease {
 
 class GilAcquire {
   public:
-    GilAcquire() {
-        if (PyGILState_Check() != 0) {  // has it already, and must not sleep with it
+    GilAcquire() : releases_(releases()) {
+        if (releases_ == 0 && PyGILState_Check() != 0) {  // has it already, and must not sleep with it
             state_ = PyGILState_Ensure();
             return;
         }
         const GilWait wait;
         state_ = PyGILState_Ensure();
+        releases() = 0;
     }
-    ~GilAcquire() { PyGILState_Release(state_); }
+    ~GilAcquire() {
+        PyGILState_Release(state_);
+        releases() = releases_;
+    }
     GilAcquire(const GilAcquire&) = delete;
     GilAcquire& operator=(const GilAcquire&) = delete;
 
   private:
+    int releases_;
     PyGILState_STATE state_;
 };
 
