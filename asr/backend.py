@@ -92,7 +92,7 @@ class Backend:
             raise DeviceError(error.args[0]) from None
         self._core = _core.PersistentBackend(ggml.Backend(found, n_threads), _MAX_NODES)
         self._device = device
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # who computes again from within is told so, and does not wait
         self._pid = os.getpid()
 
     @property

@@ -55,6 +55,7 @@ void PersistentBackend::allocate(const std::vector<Tensor>& outputs) {
 
 void PersistentBackend::run(const py::object& cancel) {
     if (!graph_) throw GgmlFailure("there is no graph to run: allocate one first");
+    const ggmlpy::Busy busy(context_, ggmlpy::Busy::With::values);
     check_computable(*graph_, backend_->get());
     const auto seen = [this] { return requests_at_begin_; };
     exclusive(cancel, seen, [this](Interrupt& interrupt) {

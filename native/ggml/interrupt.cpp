@@ -51,6 +51,8 @@ std::optional<ComputeLocks> Interrupt::lock(const std::vector<Backend*>& backend
     for (;;) {
         if (auto locks = ComputeLocks::try_for(backends, poll_interval)) return locks;
         if (asked_to_stop()) return std::nullopt;
+        if (threads_are_parked())
+            throw GgmlFailure("the interpreter is exiting in the middle of a computation on this backend");
     }
 }
 

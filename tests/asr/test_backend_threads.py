@@ -209,3 +209,28 @@ print(texts == [expected] * 4)
 """
     )
     assert (run.returncode, run.stdout) == (0, "True\n"), run.stderr
+
+
+@pytest.mark.parametrize("what", ["close", "reset", "compute"])
+def test_a_cancel_object_cannot_take_the_graph_away(what: str) -> None:
+    backend = Backend(1)
+    kept: list[ggml.Context] = []
+
+    def build(ctx: ggml.Context) -> ggml.Tensor:
+        kept.append(ctx)
+        x = y = graph_input_tensor(ctx, ggml.Type.F32, (256, 256), np.zeros((256, 256), np.float32))
+        for _ in range(20):
+            y = ggml.mul_mat(ctx, x, y)
+        return y
+
+    class Cancel:
+        def is_set(self) -> bool:
+            if what == "compute":
+                backend.compute(build)
+            else:
+                getattr(kept[0], what)()
+            return False
+
+    with pytest.raises(ggml.GgmlError, match="being computed"):
+        backend.compute(build, cancel=Cancel())
+    assert not backend.compute(build).any()

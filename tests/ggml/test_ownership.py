@@ -125,7 +125,7 @@ import atexit, threading, time
 
 def close():
     try:
-        backend.close()
+        backend.{method}()
     except Exception as error:  # ggml's own classes may be gone
         assert "exiting in the middle of a computation" in str(error), error
 
@@ -147,8 +147,9 @@ time.sleep(0.2)
 """
 
 
-def test_a_backend_closed_at_exit_while_a_daemon_thread_computes() -> None:
-    run("-c", AT_EXIT)
+@pytest.mark.parametrize("method", ["close", "synchronize"])
+def test_a_backend_used_at_exit_while_a_daemon_thread_computes(method: str) -> None:
+    run("-c", AT_EXIT.replace("{method}", method))
 
 
 @pytest.mark.skipif(sys.version_info[:2] not in ((3, 11), (3, 12)), reason="needs Python's test module")
