@@ -48,6 +48,11 @@ void in_parallel(std::size_t count, std::size_t n_parts, const Work& work) {
     for (std::future<void>& other : others) other.get();
 }
 
+std::size_t n_parts(std::size_t n_frames, int n_threads) {
+    const std::size_t worthwhile = std::max<std::size_t>(1, n_frames / kMinFramesPerThread);
+    return std::min(static_cast<std::size_t>(std::max(1, n_threads)), worthwhile);
+}
+
 }  // namespace
 
 LogMel::LogMel(const LogMelConfig& config, const std::vector<float>& window,
@@ -84,32 +89,42 @@ LogMel::LogMel(const LogMelConfig& config, const std::vector<float>& window,
 
 void LogMel::compute(const float* samples, std::size_t n, float* out, int n_threads) const {
     const std::size_t frames = n_frames(n);
-    if (frames == 0) return;
-    const std::size_t worthwhile = std::max<std::size_t>(1, frames / kMinFramesPerThread);
-    const std::size_t n_parts = std::min(static_cast<std::size_t>(std::max(1, n_threads)), worthwhile);
-
-    // Parts of frames are independent of one another, as are parts of mel bins: how the work is cut changes
-    // no sum's order.
-    in_parallel(frames, n_parts,
-                [&](std::size_t begin, std::size_t end) { log_mel_rows(samples, n, begin, end, out); });
-    if (!per_feature_) return;
-    in_parallel(n_mels(), std::min(n_parts, n_mels()),
-                [&](std::size_t begin, std::size_t end) { normalise_columns(frames, begin, end, out); });
+    rows({samples, 0, n}, 0, frames, out, n_threads);
+    normalise(out, frames, n_threads);
 }
 
-void LogMel::log_mel_rows(const float* samples, std::size_t n, std::size_t begin, std::size_t end,
-                          float* out) const {
+bool LogMel::reaches_back_to(const Part& part, std::size_t first) const noexcept {
+    // Pre-emphasis looks one sample further back than the window.
+    return part.begin == 0 || part.begin + before_centre() + 1 <= first * hop_;
+}
+
+// Parts of frames are independent of one another, as are parts of mel bins: how the work is cut changes no
+// sum's order.
+void LogMel::rows(const Part& part, std::size_t first, std::size_t count, float* out, int n_threads) const {
+    if (count == 0) return;
+    in_parallel(count, n_parts(count, n_threads), [&](std::size_t begin, std::size_t end) {
+        log_mel_rows(part, first + begin, first + end, out + begin * n_mels());
+    });
+}
+
+void LogMel::normalise(float* rows, std::size_t n_frames, int n_threads) const {
+    if (!per_feature_ || n_frames == 0) return;
+    in_parallel(n_mels(), std::min(n_parts(n_frames, n_threads), n_mels()),
+                [&](std::size_t begin, std::size_t end) { normalise_columns(n_frames, begin, end, rows); });
+}
+
+void LogMel::log_mel_rows(const Part& part, std::size_t begin, std::size_t end, float* out) const {
     std::vector<Pair> signal(fft_.size());  // what lies outside the window stays zero
     std::vector<Pair> power(fft_.n_bins());
     RealFft::Workspace work = fft_.workspace();
     for (std::size_t frame = begin; frame < end; frame += 2) {
         // A last frame without a partner is computed beside a stale one; only its own half is read.
         const bool has_second = frame + 1 < end;
-        window_frame(samples, n, frame, &Pair::a, signal);
-        if (has_second) window_frame(samples, n, frame + 1, &Pair::b, signal);
+        window_frame(part, frame, &Pair::a, signal);
+        if (has_second) window_frame(part, frame + 1, &Pair::b, signal);
         fft_.power(signal.data(), power.data(), work);
 
-        float* row_a = out + frame * n_mels();
+        float* row_a = out + (frame - begin) * n_mels();
         float* row_b = has_second ? row_a + n_mels() : nullptr;
         for (std::size_t m = 0; m < n_mels(); ++m) {
             const Filter& filter = filters_[m];
@@ -126,16 +141,17 @@ void LogMel::log_mel_rows(const float* samples, std::size_t n, std::size_t begin
     }
 }
 
-void LogMel::window_frame(const float* samples, std::size_t n, std::size_t frame, double Pair::* half,
+void LogMel::window_frame(const Part& part, std::size_t frame, double Pair::* half,
                           std::vector<Pair>& signal) const noexcept {
     // Frame t is centred at sample t * hop, the window at the middle of the frame.
     const std::size_t win_length = window_.size();
     const std::size_t left = (fft_.size() - win_length) / 2;
-    const std::size_t before_centre = fft_.size() / 2 - left;
+    const std::size_t before = before_centre();
     const std::size_t centre = frame * hop_;
-    // Window positions [begin, end) lie over samples, the first of them over `samples[from]`.
-    const std::size_t begin = std::min(win_length, before_centre - std::min(before_centre, centre));
-    const std::size_t from = centre + begin - before_centre;
+    const std::size_t n = part.begin + part.n;
+    // Window positions [begin, end) lie over samples, the first of them over sample `from` of the signal.
+    const std::size_t begin = std::min(win_length, before - std::min(before, centre));
+    const std::size_t from = centre + begin - before;
     const std::size_t end = begin + std::min(win_length - begin, n - std::min(n, from));
 
     Pair* to = signal.data() + left;
@@ -144,10 +160,10 @@ void LogMel::window_frame(const float* samples, std::size_t n, std::size_t frame
     for (std::size_t i = end; i < win_length; ++i) to[i].*half = 0.0;
     std::size_t i = begin;
     if (from == 0 && i < end) {
-        to[i].*half = window[i] * static_cast<double>(samples[0]);
+        to[i].*half = window[i] * static_cast<double>(part.samples[0]);
         ++i;
     }
-    for (const float* x = samples + from + (i - begin); i < end; ++i, ++x) {
+    for (const float* x = part.samples + (from - part.begin) + (i - begin); i < end; ++i, ++x) {
         const float shifted = preemph_ * x[-1];  // single precision, as NeMo
         to[i].*half = window[i] * static_cast<double>(x[0] - shifted);
     }

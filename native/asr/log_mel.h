@@ -39,6 +39,20 @@ class LogMel {
     /// enough to be worth it. The result does not depend on it, bit for bit.
     void compute(const float* samples, std::size_t n, float* out, int n_threads) const;
 
+    /// Part of a signal: samples `begin` and on, `n` of them; behind the last there is silence.
+    struct Part {
+        const float* samples;
+        std::size_t begin;
+        std::size_t n;
+    };
+    /// Whether `part` has every sample that frames `first` and on look at, but for what follows its end.
+    bool reaches_back_to(const Part& part, std::size_t first) const noexcept;
+    /// Frames [first, first + count) of the whole signal before normalisation, bit for bit as in compute().
+    /// `part` must reach back to `first`. `out`: [count][n_mels].
+    void rows(const Part& part, std::size_t first, std::size_t count, float* out, int n_threads) const;
+    /// Normalises [n_frames][n_mels] as compute() does, in place, when the configuration asks for it.
+    void normalise(float* rows, std::size_t n_frames, int n_threads) const;
+
   private:
     // The non-zero part of a filterbank row.
     struct Filter {
@@ -47,9 +61,11 @@ class LogMel {
         std::size_t first_weight;
     };
 
-    void log_mel_rows(const float* samples, std::size_t n, std::size_t begin, std::size_t end,
-                      float* out) const;
-    void window_frame(const float* samples, std::size_t n, std::size_t frame, double Pair::* half,
+    std::size_t before_centre() const noexcept {
+        return fft_.size() / 2 - (fft_.size() - window_.size()) / 2;
+    }
+    void log_mel_rows(const Part& part, std::size_t begin, std::size_t end, float* out) const;
+    void window_frame(const Part& part, std::size_t frame, double Pair::* half,
                       std::vector<Pair>& signal) const noexcept;
     void normalise_columns(std::size_t n_frames, std::size_t begin, std::size_t end, float* out) const;
 

@@ -74,6 +74,32 @@ struct Features {
     int n_mels;
 };
 
+FloatArray log_mel_rows(const Features& f, const FloatArray& samples, std::size_t begin, std::size_t first,
+                        std::size_t count, int n_threads) {
+    if (samples.ndim() != 1) throw py::value_error("samples must be a float32 vector");
+    const LogMel::Part part{samples.data(), begin, static_cast<std::size_t>(samples.shape(0))};
+    if (count > f.mel.n_frames(begin + part.n) || first > f.mel.n_frames(begin + part.n) - count) {
+        throw py::value_error("the samples end before the last of the frames asked for");
+    }
+    if (!f.mel.reaches_back_to(part, first)) {
+        throw py::value_error("the samples begin after those that the first frame looks at");
+    }
+    FloatArray out({static_cast<py::ssize_t>(count), static_cast<py::ssize_t>(f.n_mels)});
+    float* to = out.mutable_data();
+    const ggmlpy::GilRelease release;
+    f.mel.rows(part, first, count, to, n_threads);
+    return out;
+}
+
+void normalise(const Features& f, FloatArray rows, int n_threads) {
+    require_matrix(rows, "the log-mel rows");
+    if (rows.shape(1) != f.n_mels) throw py::value_error("the rows do not have as many values as mel bins");
+    float* values = rows.mutable_data();
+    const auto n_frames = static_cast<std::size_t>(rows.shape(0));
+    const ggmlpy::GilRelease release;
+    f.mel.normalise(values, n_frames, n_threads);
+}
+
 }  // namespace
 
 template <>
@@ -147,7 +173,11 @@ PYBIND11_MODULE(_core, m) {
             [](const Features& f, const FloatArray& samples, int n_threads) {
                 return log_mel(f.mel, f.n_mels, samples, n_threads);
             },
-            py::arg("samples"), py::arg("n_threads") = 1, "[n] -> [n // hop_length, n_mels]");
+            py::arg("samples"), py::arg("n_threads") = 1, "[n] -> [n // hop_length, n_mels]")
+        .def("rows", log_mel_rows, py::arg("samples"), py::arg("begin"), py::arg("first"), py::arg("count"),
+             py::arg("n_threads") = 1, "Frames of a signal, not normalised, from its samples `begin` and on")
+        .def("normalise", normalise, py::arg("rows").noconvert(), py::arg("n_threads") = 1,
+             "In place, over all rows");
 
     asr::bind_linear_operators(m);
     asr::bind_attention_operator(m);
