@@ -19,7 +19,7 @@ from asr.hyperparameters import Encoder
 from asr.loader import ModelLoader
 from asr.nn.attention import Surroundings, attention_mask, reach, relative_attention
 from asr.nn.convolution import convolution_module, derived_weights, subsampled_length, subsampling
-from asr.nn.linear import feed_forward, fused, layer_norm
+from asr.nn.linear import feed_forward, layer_norm
 from asr.nn.positions import ProjectedPositions
 
 FloatArray = npt.NDArray[np.float32]
@@ -91,7 +91,7 @@ class FastConformer:
             if config.xscaling:
                 x = ggml.scale(ctx, x, math.sqrt(config.d_model))
             mask = None
-            if not fused(loader, x):
+            if not loader.fused:
                 visible = attention_mask(n_frames, context, style)
                 if visible is not None:
                     mask = graph_input_tensor(ctx, ggml.Type.F32, (n_frames, n_frames), visible)
